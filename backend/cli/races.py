@@ -19,7 +19,6 @@ from backend.race_rows import HEAD, rows_of
 from backend.schemas.races import RaceSummary, RaceView, Ranking
 from engine.errors import UserError
 from engine.plan.characters import visible
-from engine.plan.documents import load_text
 from engine.telemetry.definitions import SPEED_WORDS
 
 Strategies = Annotated[
@@ -27,11 +26,14 @@ Strategies = Annotated[
     typer.Option(help="Who races, with commas. Default: parameter-server,p3,ring-allreduce-overlap,ddp."),
 ]
 R = TypeVar("R", RaceView, RaceSummary)
+OWN = ("overrides", "name")
+"""What a member has beside its strategy and that one's options, of which none is called so."""
 Members = Annotated[
     list[str] | None,
     typer.Option(
         "--member",
-        help="One more, with options: 'p3:slice_size=500,where=dedicated'; may be given several times.",
+        help="One more, with options, a name, or overrides of its own in place of the job's: "
+        "'p3:slice_size=500,name=halved,overrides.0.layers=fc*,overrides.0.codec=fp16'; may be given several times.",
     ),
 ]
 
@@ -70,7 +72,7 @@ def race(
         job = change(read_spec(file), set_)
         spec: dict[str, Any] = {"job": _in_lab(job, counts) if lab else job}
         named = [{"strategy": one} for one in _named("--strategies", strategies)] + [
-            _member(text) for text in member or []
+            _member("--member", text) for text in member or []
         ]
         given = {
             "name": name,
@@ -143,7 +145,7 @@ def races(
             return
         found = client.standings(race_id)
         if add:
-            found = client.join_race(race_id, [_member(add)])
+            found = client.join_race(race_id, [_member("--add", add)])
     _print(found, as_json, report)
 
 
@@ -243,17 +245,24 @@ def how_far(race: RaceView) -> str:
     return text if race.left_s is None else f"{text}, about {race.left_s:.0f} s left"
 
 
-def _member(text: str) -> dict[str, Any]:
-    """`p3:slice_size=500,where=dedicated`."""
+def _member(option: str, text: str) -> dict[str, Any]:
+    """`p3:slice_size=500,overrides.0.layers=fc*,overrides.0.codec=fp16,name=halved`: a strategy, its options, and what
+    is the member's own (OWN). A comma within brackets is a value's."""
     strategy, _, rest = text.partition(":")
-    options = {}
+    member: dict[str, Any] = {"strategy": strategy.strip(), "options": {}}
     for part in _parts(rest):
         field, equals, value = part.partition("=")
-        if not (equals and field):
+        names = field.strip().split(".")
+        if not (equals and all(names)):
             rule = f"{part!r} is no option=value"
-            raise UserError("--member", text, rule, "Example: --member p3:slice_size=500")
-        options[field] = load_text(value, text)
-    return {"strategy": strategy.strip(), "options": options}
+            raise UserError(option, text, rule, f"Example: {option} p3:slice_size=500")
+        if names[0] not in OWN:
+            names.insert(0, "options")
+        try:
+            member = change(member, [f"{'.'.join(names)}={value}"])
+        except UserError as error:
+            raise UserError(option, text, error.rule, error.remedy) from None
+    return member
 
 
 def _named(option: str, text: str | None) -> list[str]:
@@ -265,7 +274,15 @@ def _named(option: str, text: str | None) -> list[str]:
 
 
 def _parts(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
+    """Between commas, but for those within brackets: `a=[1, 2]` is one."""
+    parts, depth = [""], 0
+    for letter in text or "":
+        depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _numbers(option: str, text: str | None) -> list[int]:

@@ -157,6 +157,7 @@ def labels(members: tuple[MemberSpec, ...]) -> list[str]:
 
 def _with_options(member: MemberSpec) -> str:
     options = [f"{name}={value}" for name, value in sorted(member.options.items())]
-    if member.overrides:
-        options.append(f"{len(member.overrides)} override{'s' * (len(member.overrides) > 1)}")
+    if member.overrides is not None:
+        count = len(member.overrides)
+        options.append(f"{count or 'no'} override{'s' * (count != 1)}")
     return f"{member.strategy} ({', '.join(options)})" if options else member.strategy

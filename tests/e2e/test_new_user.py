@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from backend.client import ENDED, Client
 from tests.backend.live_server import LiveServer
+from tests.backend.own_model import write_model
 from tests.e2e.conftest import new_context
 from tests.labs import needs_lab
 
@@ -32,26 +33,6 @@ COUNTED = """
     addEventListener('pointerdown', () => count('clicks'), true);
     addEventListener('change', event => { if (event.target.type === 'text') count('fields'); }, true);
 """
-
-
-def write_model(folder: Path) -> tuple[str, str]:
-    """A model of two files: what to write into the two fields."""
-    folder.mkdir()
-    (folder / "net.py").write_text(
-        "from torch import nn\n"
-        "def build(hidden=64):\n"
-        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 10))\n"
-    )
-    (folder / "samples.py").write_text(
-        "import torch\n"
-        "def load():\n"
-        "    random = torch.Generator().manual_seed(0)\n"
-        "    inputs = torch.randn(256, 8, 8, generator=random)\n"
-        "    everything = torch.utils.data.TensorDataset(inputs, inputs.flatten(1)[:, :10].argmax(1))\n"
-        "    train, test = torch.utils.data.random_split(everything, [0.75, 0.25], generator=random)\n"
-        "    return train, test\n"
-    )
-    return f"{folder}/net.py:build", f"{folder}/samples.py:load"
 
 
 def start_race(page: Page, folder: Path) -> None:
@@ -86,6 +67,24 @@ def launch(page: Page) -> str:
     return page.url.rpartition("/")[2]
 
 
+def see_ranked(page: Page, client: Client, race: str, members: set[str]) -> None:
+    """The race runs to its end, and the page shows what the service says: a place for each of these members."""
+    try:
+        expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "finished", timeout=RACE_MS)
+    finally:
+        if any(job.state not in ENDED for job in client.jobs()):
+            client.cancel_race(race)
+    rankings = client.standings(race).rankings
+    assert [ranking.rate for ranking in rankings] == list(RATES)
+    for ranking, shown in zip(rankings, page.get_by_test_id("ranking").all(), strict=True):
+        placed = [standing for standing in ranking.standings if standing.rank]
+        assert {standing.name for standing in placed} == members
+        assert all(standing.rounds == 3 for standing in placed)
+        expect(shown.get_by_test_id("standing")).to_have_count(len(members))
+        expect(shown.get_by_test_id("ranking-sentence")).to_have_text(ranking.sentence)
+    expect(page.get_by_test_id("limit")).to_have_count(len(members) * len(RATES))
+
+
 @pytest.mark.soak
 def test_from_nothing_to_a_ranking_of_ones_own_model_over_four_strategies_and_two_rates(
     browser: Browser, tmp_path: Path
@@ -100,35 +99,21 @@ def test_from_nothing_to_a_ranking_of_ones_own_model_over_four_strategies_and_tw
         start_race(page, tmp_path / "mine")
         expect(page.get_by_test_id("can-ddp")).to_have_attribute("data-state", "runs")
         race = launch(page)
-        try:
-            expect(page.get_by_test_id("race-state")).to_have_attribute(
-                "data-state", "finished", timeout=RACE_MS
-            )
-            expect(page.get_by_test_id("takes-no-part")).to_have_count(0)
-            rankings = client.standings(race).rankings
-            assert [ranking.rate for ranking in rankings] == list(RATES)
-            for ranking, shown in zip(rankings, page.get_by_test_id("ranking").all(), strict=True):
-                assert {standing.name for standing in ranking.standings if standing.rank} == STRATEGIES
-                assert all(standing.rounds == 3 for standing in ranking.standings)
-                expect(shown.get_by_test_id("standing")).to_have_count(len(STRATEGIES))
-                expect(shown.get_by_test_id("ranking-sentence")).to_have_text(ranking.sentence)
-            expect(page.get_by_test_id("limit")).to_have_count(len(STRATEGIES) * len(RATES))
-            page.get_by_test_id("panel-race-throughput").scroll_into_view_if_needed()
-            expect(page.locator("[data-testid=figure-race-throughput][data-drawn]")).to_be_visible()
-            page.goto("/")
-            expect(page.get_by_test_id("race-name")).to_have_text("my model")  # the newest verdict
-        finally:
-            for job in client.jobs():
-                if job.state not in ENDED:
-                    client.cancel_race(race)
+        see_ranked(page, client, race, STRATEGIES)
+        expect(page.get_by_test_id("takes-no-part")).to_have_count(0)
+        page.get_by_test_id("panel-race-throughput").scroll_into_view_if_needed()
+        expect(page.locator("[data-testid=figure-race-throughput][data-drawn]")).to_be_visible()
+        page.goto("/")
+        expect(page.get_by_test_id("race-name")).to_have_text("my model")  # the newest verdict
 
 
-def test_without_a_lab_the_race_says_why_ddp_takes_no_part(
+def test_without_a_lab_the_race_says_why_ddp_takes_no_part_and_ranks_the_others(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))  # without iproute2 nobody can make a lab
     with (
-        LiveServer(tmp_path / "data", cpu_devices=2, scheduler=False, warm_jobs=True) as server,
+        LiveServer(tmp_path / "data", cpu_devices=2, warm_jobs=True) as server,
+        Client(server.url) as client,
         new_context(browser, server.url, HEIGHT) as context,
     ):
         page = context.new_page()
@@ -139,6 +124,7 @@ def test_without_a_lab_the_race_says_why_ddp_takes_no_part(
         expect(refused).to_contain_text("ddp")
         expect(refused).to_contain_text("hosts")  # the remedy
         expect(page.get_by_test_id("race-lab")).to_be_disabled()
-        launch(page)
+        race = launch(page)
         out = page.get_by_test_id("takes-no-part")
         expect(out).to_contain_text("ddp takes no part under any condition")
+        see_ranked(page, client, race, STRATEGIES - {"ddp"})
