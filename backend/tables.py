@@ -27,7 +27,7 @@ ROUNDED = {
     "samples_per_s": THROUGHPUT,
     "speed_up": SPEED_UP.removesuffix("x"),
     "times_fastest": TIMES_FASTEST,
-    **dict.fromkeys(("low", "high"), SPEED_UP.removesuffix("x")),
+    **dict.fromkeys(("low", "high", "speed_up_low", "speed_up_high"), SPEED_UP.removesuffix("x")),
 }
 """How columns of numbers are written; others with four digits. Their units are in their names."""
 WIDE = 100
@@ -96,7 +96,8 @@ class Table:
 
 
 class RaceTable(Table):
-    """A race: a row for each member under each condition, the fastest first."""
+    """A race: a row for each member under each condition, the fastest first. `times_fastest` is over the fastest's
+    time, with `low` and `high`; `speed_up` over the race's first member."""
 
     rounded = ROUNDED | dict.fromkeys(("low", "high"), TIMES_FASTEST)
 
@@ -122,7 +123,8 @@ class RaceTable(Table):
         `rows` has everything."""
         lines: list[str] = []
         for ranking in self.race.rankings:
-            lines += [*_wrapped(_sentence(ranking)), *_figures(ranking), ""]
+            gains = _wrapped(f"{ranking.gains}.") if ranking.gains else []
+            lines += [*_wrapped(_sentence(ranking)), *gains, *_figures(ranking), ""]
         for sentence in (*self.race.notes, *self.race.crossings):
             lines += _wrapped(sentence)
         return "\n".join(lines).rstrip()
@@ -176,6 +178,9 @@ def _member(ranking: Ranking, standing: Standing) -> Row:
         "low": standing.low,
         "high": standing.high,
         "significant": standing.significant,
+        "speed_up": standing.speed_up,
+        "speed_up_low": standing.speed_up_low,
+        "speed_up_high": standing.speed_up_high,
         "rounds": standing.rounds,
         "processors_busy": standing.processors.busy if standing.processors else None,
         "limit": standing.limit.sentence if standing.limit else None,

@@ -206,6 +206,7 @@ def report(race: RaceView) -> str:
 def _ranking(ranking: Ranking) -> list[str]:
     found = rows_of(ranking)
     lines = [f"{ranking.condition}: {ranking.sentence}" if ranking.condition else ranking.sentence]
+    lines += [f"{ranking.gains}."] if ranking.gains else []
     if found.ranked:
         rows = [(f"{row.place} {row.name}", *row.figures) for row in found.ranked]
         lines.append(columns(("", *HEAD), rows))

@@ -5,7 +5,8 @@ blocks, those that all of them ran, so that places, times and ratios follow from
 is the mean over blocks of the logarithm of their ratio within the block, its interval Student's t over blocks
 (Montgomery, Design and Analysis of Experiments, section 4.1: the randomized complete block design, two treatments at a
 time). The fastest is not known before, so that any two may come to be compared: the error of 5 % is divided among all
-pairs (Bonferroni). Of races whose members are equal, at most one in twenty shows a significant difference.
+pairs (Bonferroni). Of races whose members are equal, at most one in twenty shows a significant difference. What each
+member gains over the baseline is a matter of pairs among these, and takes no error of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from backend.races.spec import FEWEST_ROUNDS
 from engine.telemetry.comparison import certainty
 from engine.telemetry.definitions import Interval
 
+BASELINE = 0
+"""The member that everybody's speed-up is over: the first one that a race names."""
 ERROR = 0.05
 """Probability of an interval that does not cover the true value, over all comparisons of a ranking."""
 Times = Mapping[Any, float]
@@ -44,6 +47,10 @@ class Standing:
     """Of `times_fastest`; None with fewer than FEWEST_ROUNDS blocks, and of the fastest itself."""
     significant: bool
     """Whether it is slower than the fastest by more than chance, and by enough (`comparison.certainty`)."""
+    speed_up: float | None
+    """The baseline's iteration time over its own; None where the two are not compared, and of the baseline itself."""
+    speed_up_interval: Interval | None
+    """Of `speed_up`; None with fewer than FEWEST_ROUNDS blocks."""
     over: tuple[Hashable, ...]
     """The blocks that this rests on."""
 
@@ -53,7 +60,9 @@ class Standing:
         return len(self.over)
 
 
-def rank(iterations: Mapping[int, Times], out: Collection[int] = ()) -> list[Standing]:
+def rank(
+    iterations: Mapping[int, Times], out: Collection[int] = (), baseline: int = BASELINE
+) -> list[Standing]:
     """The standings of members: those that are compared, fastest first, then the others. Who is `out` is compared
     where it leaves the others enough blocks."""
     known = {member: times for member, times in iterations.items() if times}
@@ -64,13 +73,15 @@ def rank(iterations: Mapping[int, Times], out: Collection[int] = ()) -> list[Sta
     mean = {member: geometric([known[member][block] for block in over]) for member in group}
     order = sorted(group, key=mean.__getitem__)
     enough, pairs = len(over) >= FEWEST_ROUNDS, max(1, math.comb(len(order), 2))
+
+    def interval_of(slow: int, fast: int) -> Interval | None:
+        return _interval([known[slow][block] / known[fast][block] for block in over], ERROR / pairs)
+
     standings: list[Standing] = []
     for place, member in enumerate(order, start=1):
         ratio = mean[member] / mean[order[0]]
-        interval = None
-        if place > 1:
-            ours, theirs = known[member], known[order[0]]
-            interval = _interval([ours[block] / theirs[block] for block in over], ERROR / pairs)
+        interval = interval_of(member, order[0]) if place > 1 else None
+        measured = baseline in mean and member != baseline
         slower = enough and interval is not None and certainty(ratio, interval) == "certain"
         standings.append(
             Standing(
@@ -80,6 +91,8 @@ def rank(iterations: Mapping[int, Times], out: Collection[int] = ()) -> list[Sta
                 times_fastest=ratio,
                 interval=interval,
                 significant=slower,
+                speed_up=mean[baseline] / mean[member] if measured else None,
+                speed_up_interval=interval_of(baseline, member) if measured else None,
                 over=over,
             )
         )
@@ -91,6 +104,8 @@ def rank(iterations: Mapping[int, Times], out: Collection[int] = ()) -> list[Sta
             times_fastest=None,
             interval=None,
             significant=False,
+            speed_up=None,
+            speed_up_interval=None,
             over=tuple(times),
         )
         for member, times in sorted(known.items())

@@ -85,6 +85,12 @@ class Standing(Schema):
     high: float | None
     significant: bool
     """Whether it is slower than the fastest by more than chance; never with fewer than three rounds."""
+    speed_up: float | None = None
+    """How many times as fast it is as the baseline, the race's first member, over the rounds that both ran. Null: the
+    two are not compared; of the baseline itself."""
+    speed_up_low: float | None = None
+    """Ends of that ratio's interval, which belongs to the same 95 of 100 races. Null with fewer than three rounds."""
+    speed_up_high: float | None = None
     rounds: int
     """How many rounds this rests on."""
     processors: Processors | None
@@ -118,6 +124,9 @@ class Ranking(Schema):
     batch: int | None
     sentence: str
     """Who is ahead, by how much, and why; or what is missing."""
+    gains: str | None = None
+    """What each gains over the race's first member, where the sentence does not say it: `Speed-up over
+    parameter-server, the first that was named: p3 1.32x (1.19x to 1.46x)`."""
     standings: list[Standing]
 
 

@@ -137,6 +137,7 @@ def _longest(rankings: Sequence[Ranking]) -> float:
 def _ranking(ranking: Ranking, longest_ms: float) -> str:
     found = rows_of(ranking)
     parts = [f"<h2>Ranking{escape(f' at {ranking.condition}' if ranking.condition else '')}</h2>"]
+    parts += [f"<p>{escape(ranking.gains)}.</p>"] if ranking.gains else []
     if found.ranked:
         cells = "".join(f'<th class="n">{escape(name.capitalize())}</th>' for name in HEAD)
         rows = "".join(map(_row, found.ranked))

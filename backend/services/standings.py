@@ -26,7 +26,7 @@ from backend.schemas.telemetry import Processors as ShownProcessors
 from backend.services.remarks import Happened, remark
 from backend.services.remember import Remembered
 from backend.services.suggestions import LargestLayer
-from backend.services.verdict import sentence
+from backend.services.verdict import gains, sentence
 from engine.plan.description import layer_title
 from engine.plan.fingerprint import Fingerprint, another_model, fingerprint
 from engine.telemetry import limits
@@ -136,6 +136,7 @@ class Standings:
                 state=course.state,
                 remarks=remarks,
             ),
+            gains=gains(ranked, names),
             standings=standings,
         )
 
@@ -216,6 +217,7 @@ def _standing(
     joined: int | None,
 ) -> schema.Standing:
     interval = found.interval if found else None
+    over_baseline = found.speed_up_interval if found else None
     rates = [rate for one in seen if (rate := one.speed.samples_per_s)]
     around = ranking.around(rates)
     figures = limits.mean(one.figures for one in seen)
@@ -234,6 +236,9 @@ def _standing(
         low=interval[0] if interval else None,
         high=interval[1] if interval else None,
         significant=found.significant if found else False,
+        speed_up=found.speed_up if found else None,
+        speed_up_low=over_baseline[0] if over_baseline else None,
+        speed_up_high=over_baseline[1] if over_baseline else None,
         rounds=found.rounds if found else 0,
         processors=_machine([one.machine for one in seen if one.machine is not None]),
         port_busy=figures.port,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from backend.figures.base import format_ms
-from backend.races.ranking import Standing
+from backend.races.ranking import BASELINE, Standing
 from backend.races.spec import FEWEST_ROUNDS
 from backend.rounding import SPEED_UP
 from backend.schemas.races import State
 from backend.services.remarks import rounds_are
 from engine.telemetry.comparison import certainty, may_be_chance
+from engine.telemetry.definitions import Interval
 
 BESIDE = "Other jobs were allowed to run at the same time"
 
@@ -38,6 +39,26 @@ def sentence(
     if beside and ranked:
         parts.append(BESIDE)
     return ". ".join(parts)
+
+
+def gains(ranked: Sequence[Standing], names: Sequence[str], baseline: int = BASELINE) -> str | None:
+    """What each member gains over the baseline, in one sentence; None where the sentence above says it, because nobody
+    else is compared or the baseline is the fastest, and where nothing is known."""
+    compared = [one for one in ranked if one.times_fastest is not None]
+    gained = [
+        f"{names[one.member]} {SPEED_UP.format(one.speed_up)} ({_surely(one.speed_up, one.speed_up_interval)})"
+        for one in compared
+        if one.speed_up is not None and one.speed_up_interval is not None
+    ]
+    if len(gained) < 2 or compared[0].member == baseline:
+        return None
+    return f"Speed-up over {names[baseline]}, the first that was named: {', '.join(gained)}"
+
+
+def _surely(value: float, interval: Interval) -> str:
+    if certainty(value, interval) == "chance":
+        return may_be_chance(interval)
+    return " to ".join(SPEED_UP.format(end) for end in interval)
 
 
 def _said(

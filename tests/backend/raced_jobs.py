@@ -11,7 +11,7 @@ from backend.services.racing import Racing
 from tests.backend.job_specs import job_spec
 from tests.backend.posted_run import end_attempt, record_steps, start_attempt
 
-SLOWER = {"p3": 1, "parameter-server": 3, "single": 2}
+SLOWER = {"p3": 1, "parameter-server": 3, "single": 2, "ring-allreduce": 2}
 
 
 def race_spec(*members: str, **fields: Any) -> dict[str, Any]:

@@ -82,6 +82,8 @@ def see_ranked(page: Page, client: Client, race: str, members: set[str]) -> None
         assert all(standing.rounds == 3 for standing in placed)
         expect(shown.get_by_test_id("standing")).to_have_count(len(members))
         expect(shown.get_by_test_id("ranking-sentence")).to_have_text(ranking.sentence)
+        gains = [f"{ranking.gains}."] if ranking.gains else []
+        expect(shown.get_by_test_id("ranking-gains")).to_have_text(gains)
     expect(page.get_by_test_id("limit")).to_have_count(len(members) * len(RATES))
 
 

@@ -44,6 +44,11 @@ export function RankingTable({ race, ranking, longestMs, refused }: Props) {
             <Title order={2} fz="lg" data-testid="ranking-sentence">
               {ranking.sentence}
             </Title>
+            {ranking.gains && (
+              <Text size="sm" data-testid="ranking-gains">
+                {ranking.gains}.
+              </Text>
+            )}
           </div>
           {last.length > 1 && (
             <LinkAnchor size="sm" to="/race" search={{ jobs: last }} style={{ flex: "none" }}>
