@@ -3,7 +3,7 @@
 .PHONY: help demo serve test soak fuzz lint bench clean
 
 BIN := .venv/bin
-BENCHMARKS := $(subst /,.,$(basename $(wildcard engine/benchmarks/[a-z]*.py backend/*/benchmark.py)))
+BENCHMARKS := $(subst /,.,$(basename $(wildcard engine/benchmarks/[a-z]*.py backend/*/benchmark.py backend/races/benchmark_itself.py)))
 # What a checkout runs keeps its data in the checkout; an installed `trainyard` uses the home directory.
 export TRAINYARD_DATA_DIR ?= $(CURDIR)/.trainyard
 

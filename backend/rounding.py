@@ -24,6 +24,12 @@ PROCESSORS_UNKNOWN = (
     "where too few steps were measured"
 )
 
+SPEED_WORDS = (
+    "Iteration is the median of the slowest worker; samples/s is the sum over the workers, of each its mean samples "
+    "per step over its own median iteration"
+)
+"""What stands below figures of both kinds: who divides one by the other would not know why they differ."""
+
 
 def number(value: float | None, pattern: str = "{:.4g}", none: str = "-") -> str:
     """A figure, or `none` where there is none."""

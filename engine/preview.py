@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from engine.axes.memory import ACTIVATIONS
 from engine.plan.consistency import trains_alone
@@ -15,6 +14,7 @@ from engine.plan.job import JobSpec
 from engine.plan.mechanism_options import changed
 from engine.plan.overrides import named
 from engine.plan.plan import LayerPlan, Plan, Wrapper
+from engine.plan.row import Row
 from engine.plan.traffic import spread_over_period
 from engine.plan.units import cut
 from engine.plan.units_of_measure import format_bytes
@@ -22,39 +22,6 @@ from engine.simulate.declared import wire_bytes_by_layer
 
 _NAMED = 6
 """Layers that a note names at most."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One layer of a resolved plan."""
-
-    position: int
-    """Forward position."""
-    layer: str
-    kind: str
-    """The module's class."""
-    parameters: int
-    """Trainable elements."""
-    placement: str
-    exchange: str
-    codec: str
-    """With those of its options that are not its defaults; and of a server's answers, where these have another one."""
-    activations: str
-    """What happens to them, with those of its options that are not its defaults; empty where they stay."""
-    order: str
-    """Unit, departure, rank and return in one phrase."""
-    units: int
-    """Number of units that carry parts of this layer."""
-    payload: str
-    answer: str
-    update: str
-    barrier: str
-    waits: str
-    """When a forward pass waits for its parameters, and why; empty where it waits when it reads them, or never."""
-    wire_exact: bool
-    """Whether every message has the bytes that are declared; else they are the most that it has."""
-    wire_bytes: int
-    """Payload over all links of a step that exchanges: of every step, or where workers average of one in a period."""
 
 
 def rows(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> list[Row]:

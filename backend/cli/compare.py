@@ -14,11 +14,10 @@ from backend.cli.jobs import Url
 from backend.cli.text import columns, out, processors, rate, share
 from backend.client import Client
 from backend.lifecycle import said
-from backend.rounding import PROCESSORS_UNKNOWN, SPEED_UP, STEP_TIME, THROUGHPUT, number
+from backend.rounding import PROCESSORS_UNKNOWN, SPEED_UP, SPEED_WORDS, STEP_TIME, THROUGHPUT, number
 from backend.schemas.telemetry import SpeedUp, Summary
 from backend.speed_ups import sentences
 from engine.plan.units_of_measure import format_bytes
-from engine.telemetry.definitions import SPEED_WORDS
 
 
 def compare(

@@ -16,10 +16,10 @@ from backend.cli.progress import PLANNING, Lines, working
 from backend.cli.text import age, columns, out_json
 from backend.client import Client
 from backend.race_rows import HEAD, rows_of
+from backend.rounding import SPEED_WORDS
 from backend.schemas.races import RaceSummary, RaceView, Ranking
 from engine.errors import UserError
 from engine.plan.characters import visible
-from engine.telemetry.definitions import SPEED_WORDS
 
 Strategies = Annotated[
     str | None,

@@ -14,14 +14,13 @@ from engine.telemetry.comparison import RunConditions
 from engine.telemetry.definitions import (
     MIN_TIMES,
     WARM_UP_STEPS,
-    Estimate,
-    Interval,
     iteration_parts_ns,
     iteration_times_ns,
     job_iteration_ns,
     job_throughput,
     median_interval,
 )
+from engine.telemetry.estimates import Estimate, Interval
 
 WINDOW_STEPS = 1_000
 """Medians are over at most so many of the latest steps, in figures, lists and summaries alike: a job has one

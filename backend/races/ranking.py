@@ -21,7 +21,7 @@ from scipy.special import stdtrit
 
 from backend.races.spec import FEWEST_ROUNDS
 from engine.telemetry.comparison import certainty
-from engine.telemetry.definitions import Interval
+from engine.telemetry.estimates import Interval
 
 BASELINE = 0
 """The member that everybody's speed-up is over: the first one that a race names."""

@@ -11,8 +11,8 @@ from engine.axes.consistency import CONSISTENCY
 from engine.plan.cluster import Party
 from engine.plan.consistency import Consistency
 from engine.plan.plan import Input, LayerPlan, Servers
+from engine.plan.row import Row
 from engine.plan.serde import from_plain
-from engine.preview import Row
 
 _SETTINGS = tuple(mode.load().settings for mode in CONSISTENCY)
 keep_schemas(*_SETTINGS, Input, LayerPlan, Servers)

@@ -16,10 +16,11 @@ from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from backend.db import Database, uuid7
-from backend.db.models import Attempt, Job, StepRow, Transition
+from backend.db.models import Attempt, Job, Race, RaceRun, StepRow, Transition
 from backend.ingest import new_token, token_sha256
 from backend.ingest.accept import accept
 from backend.ingest.upsert import upsert
+from backend.races.spec import RaceSpec
 from engine.launch import slug
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.job import JobSpec
@@ -39,6 +40,9 @@ TRACKS = {Kind.SEND: Track.SEND, Kind.RECEIVE: Track.RECEIVE}
 PER_LAYER = len(KINDS)
 STRATEGIES = ("p3", "parameter-server", "ring-allreduce", "ring-allreduce-overlap")
 ENDS = ("succeeded", "succeeded", "succeeded", "failed", "cancelled")
+RACED = {0: (0, 12, 16), 1: (1, 5, 17)}
+"""Of every twenty of the other jobs: those that are the rounds of a race's first and second member. They are all that
+have succeeded under the first two of STRATEGIES."""
 OTHER_STEPS = 40
 """Of every other job."""
 MOST_ROWS = 200_000
@@ -283,3 +287,34 @@ def add_others(database: Database, count: int) -> list[str]:
 
     database.writer.run(write, timeout_s=600)
     return [str(job["id"]) for job in jobs]
+
+
+def add_races(database: Database, others: list[str]) -> list[str]:
+    """Finished races of the other jobs: one of every twenty of them."""
+    row = job_row("a race", 1, STRATEGIES[0], OTHER_STEPS)
+    members = [{"strategy": STRATEGIES[member]} for member in RACED]
+    spec = to_plain(from_plain(RaceSpec, {"job": row["spec"], "members": members}))
+    found: list[str] = []
+
+    def write(session: Session) -> None:
+        for first in range(0, len(others) - 19, 20):
+            race_id = uuid7()
+            found.append(race_id)
+            begun = session.get_one(Job, others[first]).created_unix_ns
+            state = {
+                "state": "finished",
+                "created_unix_ns": begun,
+                "ended_unix_ns": begun + 20 * 60_000_000_000,
+            }
+            session.add(Race(id=race_id, name=f"race {len(found)}", spec=spec, **state))
+            session.flush()
+            session.add_all(
+                RaceRun(
+                    race_id=race_id, member=member, condition=0, round=number, job_id=others[first + place]
+                )
+                for member, places in RACED.items()
+                for number, place in enumerate(places)
+            )
+
+    database.writer.run(write, timeout_s=600)
+    return found

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from backend.figures.race_throughput import CUT
 from backend.race_rows import HEAD, Row, rows_of
+from backend.rounding import SPEED_WORDS
 from backend.schemas.races import RaceView, Ranking, Suggestion
 from backend.services.markup import escape
 from backend.services.race_drawing import bars, is_cut, lines_of, over_rates
@@ -20,7 +21,6 @@ from backend.services.verdict import BESIDE
 from engine.plan.documents import dump_yaml
 from engine.plan.serde import only_set
 from engine.plan.units_of_measure import format_bytes
-from engine.telemetry.definitions import SPEED_WORDS
 
 STYLE = """
 :root { color-scheme: light; --text: #1c2733; --muted: #5c6875; --line: #e4e9ef; }

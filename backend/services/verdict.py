@@ -11,7 +11,7 @@ from backend.rounding import SPEED_UP
 from backend.schemas.races import State
 from backend.services.remarks import rounds_are
 from engine.telemetry.comparison import certainty, may_be_chance
-from engine.telemetry.definitions import Interval
+from engine.telemetry.estimates import Interval
 
 BESIDE = "Other jobs were allowed to run at the same time"
 

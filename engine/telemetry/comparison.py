@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Literal
 
 from engine.plan.fingerprint import Fingerprint, another_model
-from engine.telemetry.definitions import Estimate, Interval, ratio
+from engine.telemetry.estimates import Estimate, Interval, ratio
 
 Scaling = Literal["strong", "weak"]
 Certainty = Literal["certain", "chance", "level"]

@@ -6,20 +6,19 @@ second. Which runs may be compared at all is said in `comparison.py`. Source: DE
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from engine.telemetry.estimates import Estimate, Interval
+
 WARM_UP_STEPS = 5
 """Left out of every median: allocators, lazy kernels and connections settle in the first steps."""
 
 MIN_TIMES = 8
 """Fewer iteration times say nothing about their median."""
-Interval = tuple[float, float]
-"""Low and high end."""
 
 
 # --- time ---
@@ -190,15 +189,6 @@ def other_bytes(interface_bytes: np.ndarray, layer_bytes: np.ndarray) -> np.ndar
 # --- comparison ---
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A measured quantity, and how sure it is."""
-
-    value: float
-    interval: Interval | None = None
-    """Its 95 % confidence interval (low, high); None where too little was measured to tell."""
-
-
 def median_interval(values: np.ndarray) -> Interval | None:
     """95 % confidence interval of the median of (n) values by order statistics: no distribution is assumed, but that
     the values are independent. None with fewer than MIN_TIMES of them."""
@@ -237,17 +227,6 @@ def job_throughput(
     return Estimate(value=sum(rates), interval=(sum(lows), sum(highs)) if len(lows) == len(rates) else None)
 
 
-def ratio(ours: Estimate, theirs: Estimate) -> Estimate:
-    """`ours` over `theirs`, which are independent of each other, with the 95 % confidence interval of the ratio: each
-    end's two relative distances are added as squares (Zou and Donner, Statistics in Medicine 27, 2008: MOVER)."""
-    value = ours.value / theirs.value
-    if ours.interval is None or theirs.interval is None or min(*ours.interval, *theirs.interval) <= 0:
-        return Estimate(value=value)
-    below = math.hypot(math.log(ours.value / ours.interval[0]), math.log(theirs.interval[1] / theirs.value))
-    above = math.hypot(math.log(ours.interval[1] / ours.value), math.log(theirs.value / theirs.interval[0]))
-    return Estimate(value=value, interval=(value * math.exp(-below), value * math.exp(above)))
-
-
 def time_to_target_ns(
     time: np.ndarray, value: np.ndarray, target: float, *, goal: Literal["max", "min"]
 ) -> int | None:
@@ -280,11 +259,6 @@ def steps_ahead(steps: np.ndarray) -> np.ndarray:
     return np.asarray(steps - steps.min(axis=0)) if len(steps) else steps
 
 
-SPEED_WORDS = (
-    "Iteration is the median of the slowest worker; samples/s is the sum over the workers, of each its mean samples "
-    "per step over its own median iteration"
-)
-"""What stands below figures of both kinds: who divides one by the other would not know why they differ."""
 DEFINITIONS: Mapping[str, str] = {
     "iteration time": (
         "start of forward to start of the next forward: of each worker the median over the window, warm-up left out; "

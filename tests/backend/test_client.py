@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,3 +142,17 @@ def test_refusals_are_errors_that_name_the_field(client: Client) -> None:
         Client("http://127.0.0.1:1") as nobody,
     ):
         nobody.health()
+
+
+@pytest.mark.parametrize(
+    ("url", "checked"),
+    [
+        ("https://cluster.example:8000", True),
+        ("HTTPS://cluster.example", True),
+        ("http://127.0.0.1:8000", False),
+    ],
+)
+def test_certificates_are_checked_wherever_there_is_one(url: str, checked: bool) -> None:
+    with Client(url) as client:
+        context = client._http._transport._pool._ssl_context  # type: ignore[attr-defined]
+        assert (context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname) is checked

@@ -11,7 +11,7 @@ from backend.figures.headline import Contender, headline
 from backend.figures.shared_units import SharedUnits, parts_of
 from backend.figures.speed import Speed
 from engine.telemetry.comparison import RunConditions
-from engine.telemetry.definitions import Estimate
+from engine.telemetry.estimates import Estimate
 
 
 def contender(name: str, ms: float, exposed: dict[int, float], compute: float = 10, **run: Any) -> Contender:

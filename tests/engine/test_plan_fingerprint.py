@@ -10,7 +10,7 @@ import pytest
 
 from engine.plan.fingerprint import another_model, fingerprint
 from engine.telemetry.comparison import RunConditions, outcome, speed_up
-from engine.telemetry.definitions import Estimate
+from engine.telemetry.estimates import Estimate
 
 
 def described(hidden: int, **layer: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from engine.telemetry.comparison import (
     scaling_of,
     speed_up,
 )
-from engine.telemetry.definitions import Estimate
+from engine.telemetry.estimates import Estimate
 
 BASE = RunConditions(
     samples_per_s=Estimate(value=100.0),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engine.telemetry import definitions as d
+from engine.telemetry.estimates import Estimate, ratio
 
 
 def test_iteration_time_is_from_forward_to_forward_of_consecutive_steps() -> None:
@@ -147,17 +148,17 @@ def test_the_ratios_interval_covers_the_ratio_as_often_as_it_says() -> None:
     """Two jobs whose iteration times are skewed, as they are on a busy machine: the true speed-up is 2."""
     random = np.random.default_rng(2)
 
-    def measured(scale: float) -> d.Estimate:
+    def measured(scale: float) -> Estimate:
         found = d.job_throughput([(np.full(60, 8), scale * (1 + random.exponential(size=60)))])
         assert found is not None
         return found
 
-    ratios = [d.ratio(measured(1e6), measured(2e6)) for _ in range(500)]
+    ratios = [ratio(measured(1e6), measured(2e6)) for _ in range(500)]
     covered = [low <= 2 <= high for low, high in (one.interval for one in ratios if one.interval)]
     assert len(covered) == 500
     assert 0.93 <= np.mean(covered) <= 0.995
     assert all(one.interval[0] < one.value < one.interval[1] for one in ratios if one.interval)
-    assert d.ratio(d.Estimate(value=3), d.Estimate(value=2)) == d.Estimate(value=1.5)
+    assert ratio(Estimate(value=3), Estimate(value=2)) == Estimate(value=1.5)
 
 
 def test_convergence_speed_up_is_the_ratio_of_times_to_one_target() -> None:

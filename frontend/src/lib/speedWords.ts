@@ -1,4 +1,4 @@
 /** How a job's times and its samples per second are made: who divides one by the other would not know why they differ. The
- * terminal says the same (`SPEED_WORDS` in `engine/telemetry/definitions.py`). */
+ * terminal says the same (`SPEED_WORDS` in `backend/rounding.py`). */
 export const SPEED_WORDS =
   "Iteration is the median of the slowest worker; samples/s is the sum over the workers, of each its mean samples per step over its own median iteration";
