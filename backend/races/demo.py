@@ -9,6 +9,10 @@ from backend.races.spec import MemberSpec, RaceSpec
 
 RACE = "vgg19-rehearsed"
 """The template whose job is raced."""
+ROUNDS, STEPS = 4, 9
+"""One round more than usual, of jobs that have three steps less. An interval over four rounds is half as wide as one
+over three: for six pairs Student's t asks for 6.2 standard deviations in place of 10.9. A median over three
+iterations in place of six makes it 1.4 times as wide again at most (decision 107)."""
 SLICE_SIZE = 1_000_000
 """Slices of 50,000 elements, the paper's, are 20 times as many messages. What a message costs these processors is
 divided by nothing, unlike sizes and rates, so that they, and not the network, would be measured. A number, because with
@@ -18,6 +22,7 @@ divided by nothing, unlike sizes and rates, so that they, and not the network, w
 def race(*, lab: bool) -> RaceSpec:
     """The race to submit: on a lab's hosts, or paced in software, which PyTorch's own collectives cannot be."""
     job = templates.load(RACE)
+    job = replace(job, training=replace(job.training, steps=STEPS))
     sliced = {"slice_size": SLICE_SIZE}
     members = [
         MemberSpec(strategy="parameter-server"),
@@ -27,4 +32,4 @@ def race(*, lab: bool) -> RaceSpec:
     if lab:
         members.append(MemberSpec(strategy="ddp"))
         job = replace(job, network=replace(job.network, hosts=job.cluster.workers))
-    return RaceSpec(name="VGG-19 on four hosts", job=job, members=tuple(members))
+    return RaceSpec(name="VGG-19 on four hosts", job=job, members=tuple(members), rounds=ROUNDS)

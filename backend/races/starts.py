@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from backend import templates
 from backend.races import demo
-from backend.races.spec import RECOMMENDED, MemberSpec, RaceSpec
+from backend.races.spec import FEWEST_ROUNDS, RECOMMENDED, MemberSpec, RaceSpec
 from engine.plan.serde import to_plain
 
 Name = Literal["cluster", "own", "digits"]
@@ -27,6 +27,8 @@ class Start:
     """Fields of a job's specification, as far as they are known."""
     members: tuple[MemberSpec, ...]
     """Who races."""
+    rounds: int = FEWEST_ROUNDS
+    """How often."""
 
 
 def starts(*, lab: bool) -> list[Start]:
@@ -71,4 +73,4 @@ def _digits() -> RaceSpec:
 
 def _of_race(name: Name, title: str, summary: str, race: RaceSpec) -> Start:
     job = {**to_plain(race.job), "name": race.title}
-    return Start(name=name, title=title, summary=summary, job=job, members=race.members)
+    return Start(name=name, title=title, summary=summary, job=job, members=race.members, rounds=race.rounds)

@@ -20,3 +20,5 @@ class StartEntry(Schema):
     """Fields of a job's specification, as far as they are known; those left out keep their defaults."""
     members: list[MemberSpec]
     """Who races."""
+    rounds: int
+    """How often each of them runs."""

@@ -16,6 +16,7 @@ def listed() -> list[StartEntry]:
             summary=each.summary,
             job=each.job,
             members=list(each.members),
+            rounds=each.rounds,
         )
         for each in starts.starts(lab=permitted() is None)
     ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from backend.races import demo
 from backend.races.field import cells, job
 from backend.races.spec import RECOMMENDED, RaceSpec
 from backend.races.starts import Start, starts
@@ -17,7 +19,8 @@ OWN = {"model": {"entrypoint": "net:build", "directory": "/home/me"}, "data": {"
 
 
 def race(start: Start, **known: Any) -> RaceSpec:
-    return from_plain(RaceSpec, to_plain({"job": {**start.job, **known}, "members": start.members}))
+    asked = {"job": {**start.job, **known}, "members": start.members, "rounds": start.rounds}
+    return from_plain(RaceSpec, to_plain(asked))
 
 
 @pytest.mark.parametrize("lab", [True, False], ids=["lab", "no lab"])
@@ -28,6 +31,9 @@ def test_every_start_is_a_race(lab: bool) -> None:
         spec = race(start, **(OWN if name == "own" else {}))
         assert len(spec.members) > 1
         assert all(job(spec, cell).cluster.workers > 1 for cell in cells(spec))
+    same = replace(demo.race(lab=lab), name=None)
+    named = replace(same, job=replace(same.job, name=found["cluster"].job["name"]))
+    assert race(found["cluster"]) == named, "the page begins with the race that the demo runs"
     assert found["own"].members == RaceSpec(job=race(found["digits"]).job).members
     assert [member.strategy for member in found["own"].members] == list(RECOMMENDED)
 
@@ -47,3 +53,4 @@ def test_the_page_is_told_of_them_by_what_this_machine_permits(api: TestClient) 
     assert [entry["name"] for entry in listed] == ["cluster", "own", "digits"]
     assert (listed[1]["job"]["network"]["hosts"] is None) == (permitted() is not None)
     assert all(entry["title"] and entry["summary"] for entry in listed)
+    assert [entry["rounds"] for entry in listed] == [demo.ROUNDS, 3, 3]

@@ -69,7 +69,8 @@ export function LaunchPage() {
     rates: [],
     rounds: FEWEST_ROUNDS,
   };
-  const filledIn = raced?.form ?? (begun ? { ...offered, members: begun.members } : offered);
+  const filledIn =
+    raced?.form ?? (begun ? { ...offered, members: begun.members, rounds: begun.rounds } : offered);
   return (
     <Stack gap="md">
       <div>
