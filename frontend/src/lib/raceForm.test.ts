@@ -3,6 +3,7 @@ import type { RaceSpec } from "../api/types";
 import {
   againOf,
   chosen,
+  differing,
   FEWEST_ROUNDS,
   jobOf,
   jobsOf,
@@ -10,6 +11,7 @@ import {
   ofTheJob,
   raceOf,
   roundsOf,
+  twins,
   withOwnHosts,
 } from "./raceForm";
 
@@ -20,6 +22,30 @@ const form = { members: [p3, { strategy: "ddp" }], rates: ["100Mbit", "1Gbit"], 
 describe("a race's form", () => {
   it("keeps the options of those who stay when others come and go", () => {
     expect(chosen([p3, { strategy: "ddp" }], ["single", "p3"])).toEqual([p3, { strategy: "single" }]);
+  });
+
+  it("has one strategy several times, with other options, as long as each has a name of its own", () => {
+    const wide = { ...p3, options: { slice_size: 9 } };
+    const both = [p3, wide, { strategy: "ddp" }];
+    expect(chosen(both, ["p3", "p3", "ddp", "single"])).toEqual([...both, { strategy: "single" }]);
+    expect(chosen(both, ["ddp"])).toEqual([{ strategy: "ddp" }]);
+    expect(twins(both)).toBeUndefined();
+    expect(twins([...both, p3])).toBe("p3 (slice_size=500)");
+    expect(
+      twins([p3, { ...p3, name: "again" }, { ...p3, overrides: [{ layers: "fc*" } as never] }]),
+    ).toBeUndefined();
+    expect(nameOf({ ...p3, overrides: [{}, {}] as never })).toBe("p3 (slice_size=500, 2 overrides)");
+    expect(nameOf({ strategy: "p3", overrides: [] })).toBe("p3 (no overrides)");
+  });
+
+  it("sends the options that are not their defaults, and those that nobody knows", () => {
+    const defaults = { slice_size: "auto", sizes: [1, 2], where: "shared" };
+    expect(differing({ ...defaults, sizes: [1, 2] }, defaults)).toEqual({});
+    expect(differing({ ...defaults, sizes: [2], slice_size: 500, nope: null }, defaults)).toEqual({
+      sizes: [2],
+      slice_size: 500,
+      nope: null,
+    });
   });
 
   it("plans a member at the race's first rate, without a baseline", () => {

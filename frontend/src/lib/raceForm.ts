@@ -46,6 +46,22 @@ export function chosen(members: Member[], names: string[]): Member[] {
   return [...kept, ...names.filter((name) => !there.has(name)).map((strategy) => ({ strategy }))];
 }
 
+/** Those of the options that are not their defaults. */
+export function differing(
+  options: Record<string, unknown>,
+  defaults: Record<string, unknown>,
+): Record<string, unknown> {
+  const same = (name: string, value: unknown) =>
+    name in defaults && JSON.stringify(value) === JSON.stringify(defaults[name]);
+  return Object.fromEntries(Object.entries(options).filter(([name, value]) => !same(name, value)));
+}
+
+/** A name that two members have: the service refuses such a race. Undefined: each has its own. */
+export function twins(members: Member[]): string | undefined {
+  const names = members.map(nameOf);
+  return names.find((name, place) => names.indexOf(name) < place);
+}
+
 /** The most workers that anybody runs with; null while the job's field says no number. */
 export function mostWorkers(spec: Spec, form: RaceForm): number | null {
   if (form.workers?.length) return Math.max(...form.workers);
@@ -124,10 +140,13 @@ export function jobsOf({ members, rates, rounds, workers = [], batches = [], bes
   return [said, ...also].join(", ");
 }
 
-/** `p3 (slice_size=500)`, or what people call it. */
-export function nameOf({ strategy, options = {}, name }: Member): string {
+/** `p3 (slice_size=500, 1 override)`, or what people call it. */
+export function nameOf({ strategy, options = {}, overrides, name }: Member): string {
   if (name) return name;
   const set = Object.entries(options).map(([name, value]) => `${name}=${value}`);
+  if (overrides) {
+    set.push(`${overrides.length || "no"} ${overrides.length === 1 ? "override" : "overrides"}`);
+  }
   return set.length > 0 ? `${strategy} (${set.join(", ")})` : strategy;
 }
 

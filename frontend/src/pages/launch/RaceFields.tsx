@@ -25,6 +25,7 @@ import {
   roundsOf,
 } from "../../lib/raceForm";
 import { ratesProblem, typedRates, withRates } from "../../lib/rates";
+import { RaceMembers } from "./RaceMembers";
 import { MoreStrategies } from "./StrategyPicker";
 import classes from "./StrategyPicker.module.css";
 import { StrategyText } from "./StrategyText";
@@ -71,6 +72,11 @@ export function RaceFields({ form, errors, workers, hosts, onForm, onHosts }: Pr
           </SimpleGrid>
         </Checkbox.Group>
         <MoreStrategies hidden={hidden} onShow={showAll} />
+        <RaceMembers
+          members={form.members}
+          errors={errors}
+          onMembers={(members) => onForm({ ...form, members })}
+        />
         <Rates form={form} errors={errors} onForm={onForm} />
         <Hosts workers={workers} hosts={hosts} onHosts={onHosts} />
         <Rounds form={form} errors={errors} onForm={onForm} />

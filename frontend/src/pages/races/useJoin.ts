@@ -3,8 +3,9 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, unwrap } from "../../api/client";
 import { rankingsQuery } from "../../api/raceQueries";
 import type { RaceSpec, RaceView } from "../../api/types";
+import type { Member } from "../../lib/raceForm";
 
-type Member = NonNullable<RaceSpec["members"]>[number];
+type Sent = NonNullable<RaceSpec["members"]>[number];
 
 /** Lets one more race. */
 export function useJoin(race: RaceView) {
@@ -12,7 +13,8 @@ export function useJoin(race: RaceView) {
   return useMutation({
     mutationFn: (member: Member) => {
       const params = { path: { race_id: race.id } };
-      return unwrap(client.POST("/api/v1/races/{race_id}/members", { params, body: { members: [member] } }));
+      const body = { members: [member as Sent] };
+      return unwrap(client.POST("/api/v1/races/{race_id}/members", { params, body }));
     },
     onSuccess: async (changed) => {
       const { queryKey } = rankingsQuery(race.id);
