@@ -1,7 +1,8 @@
 """Sharing: whether another tensor holds a parameter's memory.
 
 A view of a parameter, what `.data`, `detach()` or `numpy()` gave, and what autograd has saved of these, read and write
-the parameter without asking anybody. They cannot be found, but their memory counts who holds it.
+the parameter without asking anybody. They cannot be found, but their memory counts who holds it. Pointers and storages
+are not counted: what was given away so (`raw_memory.py`) counts as shared from then on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from engine.instrumentation.raw_memory import STORAGE
+from engine.instrumentation.raw_memory import STORAGE, is_given_away
 
 
 def memory_of(tensor: Tensor) -> int:
@@ -63,12 +64,18 @@ class Sharing:
         return kept
 
     def is_shared(self, name: str) -> bool:
-        """Whether anybody else holds the parameter's memory. The caller passes gates."""
+        """Whether anybody else holds the parameter's memory, or may. The caller passes gates."""
+        if self.is_given_away(name):
+            return True
         memory = self._look(name)
         holders = _holders(memory)
         if holders == _OWN and self._together[memory] == 1:
             return False
         return others_hold(memory, self._together[memory] + self._views[memory])
+
+    def is_given_away(self, name: str) -> bool:
+        """Whether a pointer to the parameter's memory, or its storage, may have been kept."""
+        return is_given_away(self._parameters[name])
 
     def _look(self, name: str) -> int:
         memory = memory_of(self._parameters[name])

@@ -6,11 +6,12 @@ as plain PyTorch does; all workers have to have written the same (`engine/coordi
 updates it, what was written goes there first (`Message.ASSIGN`).
 
 Writes through `.data`, NumPy or a view kept elsewhere are not counted. Where a server's answer would overwrite them, a
-checksum taken when a version comes is compared with one taken when the gradient leaves: of what was given away to such
-writers (`raw_memory.py`) in every step, so that a single write is found in its own; of everything in the first
-`Turns.FIRST` steps, and later of a part of the parameters in each step, in turn, for the writers that nothing notices
-(C++ extensions, compiled regions). What is found ends the job, since an earlier write may have been lost. Where workers
-update, such a write is not lost, and the workers' checksums are compared.
+checksum taken when a version comes is compared with one taken when the gradient leaves. Looked at is what was given
+away to such writers (`raw_memory.py`): in that step, or, where it may have been kept, in every step from then on, so
+that a single write is found in its own. Looked at is also everything in the first `Turns.FIRST` steps, and later a part
+of the parameters in each step, in turn, for the writers that nothing notices (C++ extensions, compiled regions). What
+is found ends the job, since an earlier write may have been lost. Where workers update, such a write is not lost, and
+the workers' checksums are compared.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from torch.nn import Parameter
 from engine.errors import TrainingError
 from engine.instrumentation.checksum import Turns, checksum
 from engine.instrumentation.gate import past_gates
-from engine.instrumentation.raw_memory import POINTER, listen, memory_of
+from engine.instrumentation.raw_memory import POINTER, is_given_away, listen, memory_of
 from engine.plan.units import Unit
 
 _State: TypeAlias = tuple[int, int]
@@ -65,6 +66,8 @@ class Writes:
         """Parameters of which all is looked at in this step."""
         self._handed_out: set[str] = set()
         """Parameters whose memory somebody was given since their last gradient left."""
+        self._kept: set[str] = set()
+        """Parameters whose memory somebody may have kept, and write to in any step."""
         self._writers: set[str] = set()
         """Parameters that have been written to in an earlier step, were it what had been there."""
         self._known: dict[str, _State] = {}
@@ -105,8 +108,9 @@ class Writes:
             name for name, part in self._due.items() if part == (0, self._counts[name])
         } | self._writers
         self.written.clear()
-        self._whole |= self._handed_out
-        self._before = {name: self._before[name] for name in self._handed_out & self._before.keys()}
+        given = self._handed_out | self._kept
+        self._whole |= given
+        self._before = {name: self._before[name] for name in given & self._before.keys()}
         if step == 0:
             self.came(here)
             return
@@ -154,6 +158,7 @@ class Writes:
         """See raw_memory.Listener."""
         for name in self._at.get(memory, ()):
             self.handed_out(name)
+            self._may_be_kept(name)
 
     @past_gates
     def leaves(self, names: Iterable[str]) -> None:
@@ -184,8 +189,8 @@ class Writes:
         Answers what tells what was seen in the step, once the device has computed it: that raises TrainingError for a
         write that autograd did not count and no server has seen.
         """
-        for name in read:
-            late = self._late.get(name)
+        for name in {*read, *(self._kept & self._left.keys())}:
+            late = self._late.get(name, self._after.get(name) if name in self._kept else None)
             if self._state(name) != self._left[name] or (
                 late is not None and int(late) != int(self._checksum(name, (0, self._counts[name])))
             ):
@@ -204,7 +209,7 @@ class Writes:
             wrote={n: self._after[n] for n in self.written - self._served},
         )
         self._before, self._after, self._said, self._left, self._late = {}, {}, {}, {}, {}
-        self._due, self._whole = {}, set()
+        self._due, self._whole = {}, set(self._kept)
         return look
 
     def _is_as_before(self, name: str) -> bool:
@@ -241,6 +246,15 @@ class Writes:
             self._at.get(self._address.get(name, 0), set()).discard(name)
             self._address[name] = memory_of(self.parameters[name])
             self._at.setdefault(self._address[name], set()).add(name)
+            self._may_be_kept(name)
+
+    @past_gates
+    def _may_be_kept(self, name: str) -> None:
+        if is_given_away(self.parameters[name]):
+            self._kept.add(name)
+            self._whole.add(name)
+        else:
+            self._kept.discard(name)
 
     def _checksum(self, name: str, part: tuple[int, int]) -> Tensor:
         return checksum(self.parameters[name].detach().reshape(-1)[slice(*part)])

@@ -32,6 +32,7 @@ from engine.inputs.source import Dataset
 from engine.inputs.task import Task, classification
 from engine.instrumentation.compiled import uncompiled
 from engine.instrumentation.own_hook import OwnHook
+from engine.instrumentation.raw_memory import notice
 from engine.instrumentation.uses import UseFinder, Uses, tensors_in
 from engine.models import memory_limit, registry
 from engine.models.build import build_model
@@ -151,6 +152,7 @@ def _cuts(
 
 def describe_request(request: dict[str, Any]) -> ModelDescription:
     """Describe what a job names. Raises UserError for whatever the job got wrong."""
+    notice()  # before a user's module keeps a pointer
     source = from_plain(SourceSpec, request.get("model"), "model")
     data = from_plain(SourceSpec, request.get("data"), "data")
     precision = request.get("precision", "float32")

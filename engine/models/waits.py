@@ -11,6 +11,7 @@ from torch import nn
 from engine.instrumentation.compiled import region_of, regions
 from engine.instrumentation.entries import Entries, Parameters
 from engine.instrumentation.gate import Gate
+from engine.instrumentation.raw_memory import GIVEN_AWAY
 from engine.instrumentation.sharing import Sharing
 from engine.instrumentation.unwatched import why_unwatched
 from engine.plan.description import ParameterDescription
@@ -44,7 +45,9 @@ class WaitFinder:
         found = {}
         for path, described in layers.items():
             own = [p.name for p in described if p.trainable]
-            if any(sharing.is_shared(name) for name in own):
+            if any(sharing.is_given_away(name) for name in own):
+                found[path] = f"before forward, because {GIVEN_AWAY}"
+            elif any(sharing.is_shared(name) for name in own):
                 found[path] = "before forward, because another tensor has its memory"
             elif why := next(filter(None, (unwatched[type(parameters[name])] for name in own)), ""):
                 found[path] = f"before forward, because {why}"

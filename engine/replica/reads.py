@@ -16,6 +16,7 @@ from torch.nn import Parameter
 
 from engine.errors import TrainingError
 from engine.instrumentation.gate import Gate
+from engine.instrumentation.raw_memory import GIVEN_AWAY
 from engine.plan.units import Unit
 from engine.replica.layer import Layer
 from engine.state.choice import Choice
@@ -69,6 +70,8 @@ class Reads:
         """By unit."""
         self._said: set[str] = set()
         """Parameters of whose kept gradient it was said that it is a part."""
+        self._said_to_wait: set[str] = set()
+        """Layers of which it was said that their memory was given away."""
         self._refused: TrainingError | None = None
         """What a reader was told in backward; the reader may have caught it."""
         self.in_backward: set[str] = set()
@@ -103,12 +106,15 @@ class Reads:
 
     def close(self, names: Iterable[str]) -> None:
         """The parameters' next versions are outstanding; where the next step begins without, nobody waits for them."""
-        if not self._in_place:
-            return
         for name in names:
             parameter = self._parameters[name]
             shared = self._memory.sharing.is_shared(name)
-            if not self._gate.close(parameter) or shared:
+            if shared and self._memory.sharing.is_given_away(name):
+                self._say_that_it_waits(self._layer_of[name])
+            if not self._in_place:
+                if shared:  # it is looked at whether somebody writes there
+                    self.before_forward[name] = self._layer_of[name]
+            elif not self._gate.close(parameter) or shared:
                 self.before_forward[name] = self._layer_of[name]
                 self._memory.landing.hold(name, self._units_of[name])
 
@@ -135,6 +141,14 @@ class Reads:
             those = [self._parameters[s.parameter] for s in unit.segments if s.parameter in self._parameters]
             self._late[unit.index] = not all(map(self._gate.can_close, those))
         return self._late[unit.index]
+
+    def _say_that_it_waits(self, layer: Layer) -> None:
+        if layer.name not in self._said_to_wait:
+            self._said_to_wait.add(layer.name)
+            print(
+                f"warning: {layer.name} is waited for before every forward pass, because {GIVEN_AWAY}",
+                flush=True,
+            )
 
     def _before_kept(self, name: str) -> None:
         """A hook of the user's keeps the parameter's gradient, which is to be the sum in the next forward pass."""

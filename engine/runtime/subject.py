@@ -17,7 +17,7 @@ from engine.errors import UserError
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.source import Source
 from engine.inputs.task import Task
-from engine.instrumentation import unasked
+from engine.instrumentation import raw_memory
 from engine.launch import REPLAY, Launch
 from engine.models.build import build_model
 from engine.models.cannot_cut import CannotCutError
@@ -57,7 +57,7 @@ class Subject:
 def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool = False) -> Subject:
     """Build and load what worker `rank` trains. `back`: whether the back of a cut model is computed in this process.
     Raises UserError for whatever the job got wrong."""
-    unasked.ask()  # before a user's module takes a function by its name
+    raw_memory.notice()  # before a user's module takes a function by its name, or a pointer
     job, cuts = launch.job, cuts_of(launch.plan)
     pipeline = launch.plan.pipeline if isinstance(launch.plan, Plan) else None
     if launch.profile is None:

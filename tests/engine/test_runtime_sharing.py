@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
+from engine.instrumentation.raw_memory import notice
 from engine.plan.units import Segment, Unit
 from engine.state.host_memory import HostMemory
 from engine.tensor_bytes import as_bytes
@@ -29,7 +34,6 @@ HOLDERS: dict[str, Callable[[Parameter], Any]] = {
     "view": lambda p: p.view(-1),
     "slice": lambda p: p[1:],
     "transposed": lambda p: p.t(),
-    "array": lambda p: p.detach().numpy(),
     "saved for backward": lambda p: torch.ones(4, 4, requires_grad=True) @ p.data,
 }
 
@@ -42,6 +46,53 @@ def test_another_holder_is_found_for_as_long_as_it_lives(how: str) -> None:
     holder = HOLDERS[how](parameter)
     assert memory.is_shared("p0")
     del holder
+    assert not memory.is_shared("p0")
+
+
+GIVEN_AWAY: dict[str, Callable[[Parameter], Any]] = {
+    "array": lambda p: p.detach().numpy(),
+    "array that NumPy asks for": lambda p: np.asarray(p.detach()),
+    "pointer": lambda p: p.data_ptr(),
+    "pointer of a slice": lambda p: p.data[1:].data_ptr(),
+    "storage": lambda p: p.untyped_storage(),
+    "typed storage": lambda p: p.storage(),
+    "DLPack": lambda p: np.from_dlpack(p.detach()),
+    "capsule": lambda p: torch.to_dlpack(p.detach()),
+    "imported": lambda p: torch.from_dlpack(p.detach()),
+    "pickled": pickle.dumps,
+}
+
+
+@pytest.mark.parametrize("how", GIVEN_AWAY)
+def test_memory_that_was_given_away_counts_as_shared_for_as_long_as_it_lives(how: str) -> None:
+    """Nobody counts pointers, and an array tells where it lies."""
+    notice()
+    parameter = Parameter(torch.ones(4, 4))
+    memory = memory_of(parameter)
+    assert not memory.is_shared("p0")
+    GIVEN_AWAY[how](parameter)
+    assert memory.is_shared("p0")
+    parameter.data = torch.ones(4, 4)
+    assert not memory.is_shared("p0")
+
+
+NOT_KEPT: dict[str, Callable[[Parameter], Any]] = {
+    "data": lambda p: p.data.sum(),
+    "saved": lambda p: torch.save({"p": p}, io.BytesIO()),
+    "copied": copy.deepcopy,
+    "printed": repr,
+    "vector": lambda p: nn.utils.parameters_to_vector([p]),
+    "list": lambda p: p.tolist(),
+}
+
+
+@pytest.mark.parametrize("how", NOT_KEPT)
+def test_what_is_not_kept_keeps_no_layer_waiting(how: str) -> None:
+    """PyTorch's own code asks for storages, too."""
+    notice()
+    parameter = Parameter(torch.ones(4, 4))
+    memory = memory_of(parameter)
+    NOT_KEPT[how](parameter)
     assert not memory.is_shared("p0")
 
 

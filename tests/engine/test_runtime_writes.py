@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch.nn import Parameter
 from engine.errors import TrainingError
 from engine.instrumentation.checksum import Turns
 from engine.instrumentation.gate import past_gates
+from engine.instrumentation.raw_memory import notice
 from engine.instrumentation.writes import Seen, Writes
 
 LATE = Turns.FIRST + 1
@@ -171,6 +173,65 @@ def test_so_does_one_in_backward_after_the_gradient_has_left(how: str, weight: P
     UNCOUNTED[how](weight)
     with pytest.raises(TrainingError, match="after its gradient had left"):
         writes.end_backward(["w"])
+
+
+KEPT: dict[str, Callable[[Tensor], Callable[[], object]]] = {
+    "array": lambda w: partial(w.detach().numpy().fill, 7.0),
+    "storage": lambda w: partial(w.untyped_storage().fill_, 1),
+    "pointer": lambda w: partial((ctypes.c_float * 4).from_address(w.data_ptr()).__setitem__, 0, 7.0),
+}
+LEAST = LATE + 5
+"""A step in which nothing is looked at by turns."""
+
+
+def kept_over_steps(how: str, taken: int, weight: Parameter) -> tuple[Writes, Callable[[], object]]:
+    """What leads to the memory was taken in that step; -1: when it was built."""
+    notice()
+    found: list[Callable[[], object]] = []
+
+    def take() -> None:
+        found.append(KEPT[how](weight))
+
+    if taken < 0:
+        take()
+    writes = Writes({"w": weight}, served=["w"], compared=False)
+    for number in range(LEAST):
+        step(writes, number, take if number == taken else nothing)
+    return writes, found[0]
+
+
+@pytest.mark.parametrize("how", KEPT)
+@pytest.mark.parametrize("taken", [-1, 0, LATE])
+def test_a_single_write_through_what_was_kept_ends_the_job(how: str, taken: int, weight: Parameter) -> None:
+    """Nobody is told of it in its step."""
+    writes, write = kept_over_steps(how, taken, weight)
+    with pytest.raises(TrainingError, match="w was written to in a way that autograd does not see"):
+        step(writes, LEAST, write)
+
+
+@pytest.mark.parametrize("how", KEPT)
+def test_so_does_one_in_an_evaluation(how: str, weight: Parameter) -> None:
+    writes, write = kept_over_steps(how, LATE, weight)
+    with torch.no_grad():
+        weight.add_(1.0)
+    writes.came(["w"])
+    writes.begin_evaluation()
+    write()
+    writes.begin_step(LEAST, ["w"])
+    writes.leaves(["w"])
+    with pytest.raises(TrainingError, match="w was written to in a way that autograd does not see"):
+        writes.end_backward(())()
+
+
+@pytest.mark.parametrize("how", KEPT)
+def test_so_does_one_in_backward_that_nobody_was_told_of(how: str, weight: Parameter) -> None:
+    writes, write = kept_over_steps(how, LATE, weight)
+    writes.came(["w"])
+    writes.begin_step(LEAST, ["w"])
+    writes.leaves(["w"])
+    write()
+    with pytest.raises(TrainingError, match="after its gradient had left"):
+        writes.end_backward(())
 
 
 @pytest.mark.parametrize("look", [lambda w: w.data.sum(), lambda w: w.detach().numpy().sum()])

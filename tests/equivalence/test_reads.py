@@ -8,9 +8,14 @@ import pytest
 
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, to_plain
+from tests.arrays import covering_rows
 from tests.equivalence.against_plain import expected, holds, spec_of
-from tests.equivalence.user_code.reads import UNASKED
-from tests.jobs import distance, reference, run, succeed
+from tests.equivalence.user_code.reads import KEPT, UNASKED
+from tests.jobs import describe, distance, reference, run, succeed
+
+READ = ("p3", "parameter-server-deferred", "ring-allreduce-overlap", "late-multiply", "p3+late-multiply")
+WORKERS = (1, 2, 3)
+WHEN = ("built", "late")
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
@@ -37,6 +42,38 @@ def test_what_asks_no_tensor_waits_for_the_version(how: str, tmp_path: Path) -> 
     """Constructors, and TorchScript."""
     for strategy, workers in ("single", 1), ("p3", 2), ("ring-allreduce-overlap", 2):
         holds("reads:unasked", strategy, workers, tmp_path / strategy, how=how)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers", "how", "when"),
+    [
+        ("p3", 1, "pointer", "built"),
+        ("p3", 3, "storage", "late"),
+        ("ring-allreduce-overlap", 3, "pointer of an array", "built"),
+        ("late-multiply", 2, "pointer of a storage", "late"),
+        ("late-multiply", 1, "typed storage", "built"),
+        ("async-sgd", 1, "pointer of a view", "late"),
+        *(
+            pytest.param(*row, marks=pytest.mark.soak)
+            for row in covering_rows(READ, WORKERS, list(KEPT), WHEN)
+        ),
+    ],
+)
+def test_memory_that_was_kept_without_being_counted_is_waited_for(
+    strategy: str, workers: int, how: str, when: str, tmp_path: Path
+) -> None:
+    found = succeed(spec_of("reads:kept", strategy, workers, how=how, when=when), tmp_path)
+    assert distance(found.state, expected("reads:kept", workers, how=how, when=when)) <= 1e-11
+    assert (
+        "last is waited for before every forward pass, because its memory has been given away" in found.logs()
+    )
+
+
+def test_the_plan_says_so_where_it_is_kept_when_the_model_is_built() -> None:
+    described = describe(spec_of("reads:kept", "p3", 2, how="pointer", when="built"))
+    waits = {layer.name: layer.waits for layer in described.layers}
+    assert (waits["last"] or "").startswith("before forward, because its memory has been given away")
+    assert not waits["first"]
 
 
 @pytest.mark.parametrize(

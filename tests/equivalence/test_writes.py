@@ -86,10 +86,16 @@ def test_other_values_on_other_workers_are_refused(strategy: str, how: str, tmp_
 
 @pytest.mark.parametrize(
     ("how", "when", "once"),
-    [("data", 1, False), ("array", 12, True), ("kept_view", 11, False), ("after_use", 12, True)],
+    [
+        ("data", 1, False),
+        ("array", 12, True),
+        ("kept_view", 11, False),
+        ("after_use", 12, True),
+        ("kept_pointer", 12, True),
+    ],
 )
 def test_what_a_server_cannot_see_is_found(how: str, when: int, once: bool, tmp_path: Path) -> None:
-    """In the first steps everything is looked at, and later what was given away or is shared."""
+    """In the first steps everything is looked at, and later what was given away, may have been kept, or is shared."""
     reason = refused("writes:model", "p3", 1, tmp_path, how=how, when=when, once=once)
     assert "first.weight was written to in a way that autograd does not see" in reason
     assert "torch.no_grad()" in reason

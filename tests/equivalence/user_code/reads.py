@@ -4,6 +4,7 @@ call on only."""
 from __future__ import annotations
 
 import copy
+import ctypes
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -327,3 +328,51 @@ class InBackward(Body):
 
 def in_backward(how: str = "hook", when: int = 0) -> nn.Module:
     return InBackward(how, when)
+
+
+class Kept(Body):
+    """Keeps what leads to its last layer's memory without being a tensor, and reads there before its first layer runs.
+    That was taken when it was built, or in its fourth call."""
+
+    def __init__(self, how: str, when: str) -> None:
+        super().__init__()
+        self.double()  # the memory that is trained
+        self.how, self.kept = how, None
+        if when == "built":
+            self.keep()
+
+    def keep(self) -> None:
+        if self.last.weight.is_meta:
+            self.last.weight.data_ptr()
+        else:
+            self.kept = KEPT[self.how](self.last.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        if self.late() and self.kept is None:
+            self.keep()
+        factor = 1.0 if self.kept is None else 1.0 + float(self.kept().abs().sum()) * 1e-2
+        return self.plain(x) * factor
+
+
+def _at(address: int) -> Callable[[], Tensor]:
+    return lambda: torch.frombuffer((ctypes.c_double * 240).from_address(address), dtype=torch.float64)
+
+
+def _of(storage: torch.UntypedStorage) -> Callable[[], Tensor]:
+    return lambda: torch.empty(0, dtype=torch.float64).set_(storage)  # type: ignore[call-overload,no-any-return]
+
+
+KEPT: dict[str, Callable[[Tensor], Callable[[], Tensor]]] = {
+    "pointer": lambda w: _at(w.data_ptr()),
+    "pointer of a view": lambda w: _at(w.detach().view(-1).data_ptr()),
+    "pointer of an array": lambda w: _at(w.detach().numpy().ctypes.data),
+    "pointer of a storage": lambda w: _at(w.untyped_storage().data_ptr()),
+    "storage": lambda w: _of(w.untyped_storage()),
+    "typed storage": lambda w: _of(w.storage()._untyped_storage),
+}
+"""By name: what holds a parameter's memory and is not counted."""
+
+
+def kept(how: str, when: str) -> nn.Module:
+    return Kept(how, when)
