@@ -13,7 +13,8 @@ What does not pass here, and who cares for it:
     torch.func's transforms                         `ask_before_transforms`: all is read when one begins
     what torch.compile has compiled                 `before_compiled`: what it may read is read when it is entered
     a transformer's fast path                       `unasked.py`: its question for `__torch_function__` asks
-    torch.DoubleTensor(p) and other typed ones      nobody: they cannot be replaced. p.clone() asks
+    torch.DoubleTensor(p) and other typed ones      `typed_constructors.py` finds such code, and all layers wait
+    a pointer or a storage that was kept            `raw_memory.py` is told of it, and the layer waits before forward
     `type(p) is Parameter`                          `class_identity.py` and `users_classes.py` find it; layers wait
     who decides what PyTorch's functions do         `own_dispatch.py` finds such code, and all layers wait
     a forked process                                who forks waits first, but in backward; the other waits for none
