@@ -149,6 +149,22 @@ def test_a_single_uncounted_write_that_a_server_overwrites_ends_the_job(
         step(writes, number, lambda: UNCOUNTED[how](weight))
 
 
+@pytest.mark.parametrize(
+    "reorder", [lambda row: row.copy_(row.roll(1)), lambda row: row.numpy().sort(), lambda row: row.neg_()]
+)
+def test_so_does_one_that_changes_the_order_within_a_row_of_a_large_parameter(
+    reorder: Callable[[Tensor], object],
+) -> None:
+    chance = torch.Generator().manual_seed(3)
+    row = torch.randn(100, dtype=torch.float64, generator=chance)
+    large = Parameter(torch.cat([row, -row]).repeat(400).view(400, 200))
+    writes = Writes({"w": large}, served=["w"], compared=False)
+    for before in range(LATE):
+        step(writes, before, nothing)
+    with pytest.raises(TrainingError, match="w was written to in a way that autograd does not see"):
+        step(writes, LATE, lambda: reorder(large.data[3]))
+
+
 @pytest.mark.parametrize("how", UNCOUNTED)
 def test_so_does_one_between_two_steps(how: str, weight: Parameter) -> None:
     writes = Writes({"w": weight}, served=["w"], compared=False)
