@@ -10,6 +10,14 @@ from pathlib import Path
 FOLDERS: set[str] = set()
 """Whatever a user's code has been imported from in this process."""
 _MOST_CHARACTERS = 600
+_FAILED = (
+    "The model, its loss and its data have to take every batch without an error, as they took the first. Correct this"
+    " place: with the same seed the same batch comes in the same step again"
+)
+_ENDED = (
+    "A model, its loss and its data must not end the process that trains them. Return, or raise an error that says what"
+    " is wrong"
+)
 _NATIVE_STACK = "\nException raised from "
 """PyTorch appends its own stack behind this."""
 
@@ -30,11 +38,25 @@ def explain(error: BaseException, folders: Sequence[str | None]) -> str:
 
 def what(error: BaseException) -> str:
     """Type and message, e.g. "ValueError: too short"."""
+    text = _message(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def in_training(error: BaseException, folders: Sequence[str | None]) -> str | None:
+    """Message, place, what was expected and the remedy, for who wrote the code in `folders`, where it failed while it
+    trained; None where the error comes from elsewhere."""
+    place = where(error, folders)
+    if not place:
+        return None
+    expected = _ENDED if isinstance(error, SystemExit) else _FAILED
+    return f"{_message(error)} ({place}). {expected}".lstrip()
+
+
+def _message(error: BaseException) -> str:
+    """In one line, without a stack."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     text = " ".join(text.split(_NATIVE_STACK)[0].split())
-    if len(text) > _MOST_CHARACTERS:
-        text = text[:_MOST_CHARACTERS] + " ..."
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + " ..."
 
 
 def where(error: BaseException, folders: Sequence[str | None]) -> str:

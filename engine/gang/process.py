@@ -114,20 +114,25 @@ def _run(launch: Launch, index: int, incarnation: int) -> None:
 
 def _explain(launch: Launch, index: int, error: BaseException) -> None:
     """Write down why, for the supervisor and for the log."""
-    from engine.errors import UserError  # noqa: PLC0415
+    from engine.errors import TrainingError, UserError  # noqa: PLC0415
     from engine.transport.errors import PeerLost  # noqa: PLC0415
-    from engine.user_code import where  # noqa: PLC0415
+    from engine.user_code import in_training, where  # noqa: PLC0415
 
     traceback.print_exception(error)
     party = launch.parties[index]
     said = str(error)[:MOST_SAID]
-    place = where(error, [launch.job.model.directory, launch.job.data.directory])
+    folders = [launch.job.model.directory, launch.job.data.directory]
+    if isinstance(error, UserError | TrainingError | PeerLost):  # these say already what to do
+        place = where(error, folders)
+        message = f"{said} ({place})".lstrip() if place else said
+    else:
+        message = in_training(error, folders) or said
     write_json(
         launch.error(party),
         {
             "party": party.name,
             "type": type(error).__name__,
-            "message": f"{said} ({place})".lstrip() if place else said,
+            "message": message,
             "user": error.to_dict() if isinstance(error, UserError) else None,
             "consequence": isinstance(error, PeerLost),
             "traceback": [part[:MOST_SAID] for part in traceback.format_exception(error)[-20:]],

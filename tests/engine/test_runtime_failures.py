@@ -24,7 +24,7 @@ from engine.plan.job import LEAST_SILENCE_S, JobSpec
 from engine.runtime.evaluation import write_state
 from engine.runtime.initial import InitialState
 from tests.backend import warm
-from tests.jobs import job, prepare, run_fresh
+from tests.jobs import job, prepare, run, run_fresh
 from tests.small_disk import small_disk
 
 USER_CODE = Path(__file__).parent / "user_code"
@@ -140,6 +140,32 @@ def test_the_reason_is_the_own_error_of_who_failed_first(strategy: str, trouble:
     assert "(trouble.py, line " in end.reason[:4_000], "all that a job's message has room for"
     assert end.error is not None
     assert end.error["type"] == "ValueError"
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(
+    ("trouble", "said", "remedy"),
+    [
+        ("raise", "ValueError: this model dislikes Mondays (", "Correct this place"),
+        ("shape", "RuntimeError: mat1 and mat2 shapes cannot be multiplied", "Correct this place"),
+        ("key", "KeyError: 'weights\\nof layer 3' (", "Correct this place"),
+        ("deep", "RecursionError: maximum recursion depth exceeded", "Correct this place"),
+        ("leave", "SystemExit: 0 (", "raise an error that says what is wrong"),
+    ],
+)
+def test_an_error_of_a_users_code_says_place_rule_and_remedy_once(
+    trouble: str, said: str, remedy: str, tmp_path: Path
+) -> None:
+    """And nothing of the frames between."""
+    spec = spec_of("single", 1, trouble=trouble, party="worker 0", marks=str(tmp_path))
+    end = run(spec, tmp_path).end
+    assert end.status == "failed"
+    assert f"worker 0 failed: {said}" in end.reason
+    assert end.reason.count("(trouble.py, line ") == end.reason.count(" line ") == 1
+    assert ("have to take every batch" in end.reason) != (trouble == "leave")
+    assert end.reason.count(remedy) == 1
+    for frame in ("\n", "^", "site-packages", "Traceback"):
+        assert frame not in end.reason
 
 
 @pytest.mark.usefixtures("gang_lane")

@@ -31,6 +31,12 @@ class Troubled(nn.Sequential):
                 raise ValueError("this model dislikes Mondays")
             if self._trouble == "rant":
                 raise ValueError("this model dislikes Mondays" + " and Tuesdays" * 2_000_000)
+            if self._trouble == "shape":
+                return super().forward(x) @ torch.zeros(7, 7)
+            if self._trouble == "key":
+                raise KeyError("weights\nof layer 3")
+            if self._trouble == "deep":
+                return self.forward(x) if self._rewind() else x
             if self._trouble == "linger":
                 threading.Thread(target=time.sleep, args=(600,), name="never ends").start()
             if self._trouble == "leave":
@@ -40,6 +46,10 @@ class Troubled(nn.Sequential):
             if self._trouble == "nan":
                 return super().forward(x) * float("nan")
         return super().forward(x)
+
+    def _rewind(self) -> bool:
+        self._calls = self._at
+        return True
 
 
 def build(trouble: str = "", party: str = "worker 1", at: int = 3, marks: str = "/tmp") -> nn.Module:
