@@ -25,9 +25,10 @@ def build():
 """
 
 
-def file_of(case: Case, *, compiled: bool) -> File:
-    """The file of a case's network. Where it is compiled, its key says what of it is, and with which backend."""
-    file = write(case.network, case.precision)
+def file_of(case: Case, *, compiled: bool, chance: bool = True) -> File:
+    """The file of a case's network. Where it is compiled, its key says what of it is, and with which backend.
+    `chance`: see `write`."""
+    file = write(case.network, case.precision, chance=chance)
     if not compiled:
         return file
     chosen = zlib.crc32(case.key.encode())

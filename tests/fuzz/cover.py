@@ -22,7 +22,7 @@ from tests.fuzz.grammar.flows import FLOWS
 from tests.fuzz.grammar.layers import LAYERS
 from tests.fuzz.grammar.losses import LOSSES
 from tests.fuzz.network import Case
-from tests.fuzz.training import ALONE, OPTIMIZERS, SCHEDULES, STRATEGIES
+from tests.fuzz.training import ACTIVATIONS, ALONE, HOOKS, NOT_WAITING, OPTIMIZERS, SCHEDULES, STRATEGIES
 
 EFFECTS = (
     "hook: forward", "hook: value", "hook: backward", "hook: gradient", "hook: accumulated gradient",
@@ -43,6 +43,10 @@ def everything() -> set[str]:
         found |= {_option(name, option, value) for option, values in options.items() for value in values}
     found |= {f"optimizer: {name}" for name in OPTIMIZERS} | {f"schedule: {name}" for name in SCHEDULES}
     found |= {f"override: {json.dumps(each)}" for each in OVERRIDES}
+    found |= {f"activations: {each.get('activations', 'keep')}" for each in ACTIVATIONS}
+    found |= {f"ddp, hook: {each.get('hook', 'none')}" for each in HOOKS} | {
+        f"{n}, not waiting" for n in NOT_WAITING
+    }
     found |= {f"micro-batches: {n}" for n in (1, 2, 3)} | {f"clipping: {c}" for c in (True, False)}
     found |= {f"evaluation: {every}, {end}" for every in (None, 0.5, 1) for end in (True, False)}
     return found | {
@@ -63,7 +67,10 @@ def had(case: Case) -> set[str]:
     found |= {f"precision: {case.precision}", f"{name}, workers: {workers}"}
     found |= {_option(name, option, strategy["options"].get(option)) for option in STRATEGIES[name]}
     found |= {f"optimizer: {job['optimizer']['name']}", f"schedule: {job['schedule']['name']}"}
-    found |= {f"override: {json.dumps(job['overrides'])}", f"micro-batches: {training['micro_batches']}"}
+    moved = [each for each in job["overrides"] if "activations" in each]
+    others = [each for each in job["overrides"] if each not in moved]
+    found.add(f"activations: {moved[0]['activations'] if moved else 'keep'}")
+    found |= {f"override: {json.dumps(others)}", f"micro-batches: {training['micro_batches']}"}
     found.add(f"clipping: {training['clip_norm'] is not None}")
     found.add(f"evaluation: {job['evaluation']['every_epochs']}, {job['evaluation']['at_end']}")
     rest = network.samples % batch
@@ -73,6 +80,8 @@ def had(case: Case) -> set[str]:
         "parameter groups": "groups" in job["optimizer"],
         "epochs": "epochs" in training,
         "not deterministic": not training["deterministic"],
+        f"ddp, hook: {strategy['options'].get('hook', 'none')}": name == "ddp",
+        f"{name}, not waiting": strategy["options"].get("own_writes") is False,
     }
     return (found | {what for what, is_so in more.items() if is_so}) & everything()
 

@@ -12,6 +12,8 @@ TOLERANCES = {"float64": 1e-11, "float32": 1e-4, "bf16": 5e-2}
 some steps multiplies their roundings."""
 ADAPTIVE_TOLERANCE = 1e-9
 """In float64, of optimizers that divide by a gradient's own size."""
+ROUNDING = ("fp16", "bf16")
+"""DDP's hooks that round every gradient to 16 bits."""
 LEAST = 1e-3
 """A tensor whose elements are smaller than this is measured as if they were as large."""
 
@@ -19,6 +21,8 @@ LEAST = 1e-3
 def tolerance(job: dict[str, Any], state: dict[str, Tensor]) -> float:
     """The largest distance that counts as the same. `state`: what was trained; some of it may be of a shorter type."""
     precision = job["training"]["precision"]
+    if job["strategy"].get("options", {}).get("hook") in ROUNDING:
+        return TOLERANCES["bf16"]
     if any(tensor.dtype == torch.bfloat16 for tensor in state.values()):
         return TOLERANCES["bf16"]
     if precision == "float64" and job["optimizer"]["name"] != "sgd":

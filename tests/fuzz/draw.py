@@ -15,12 +15,16 @@ from tests.fuzz.grammar.layers import LAYERS
 from tests.fuzz.grammar.losses import LOSSES
 from tests.fuzz.network import Block, Case, Extra, Network
 from tests.fuzz.training import (
+    ACTIVATIONS,
     ALONE,
     AVERAGING,
     DRIFTING,
+    HOOKS,
+    NOT_WAITING,
     OPTIMIZERS,
     PLAIN_SGD,
     SCHEDULES,
+    STANDSTILL,
     STRATEGIES,
     WHOLE,
 )
@@ -132,6 +136,17 @@ def _jobs(draw: st.DrawFn, file: File, precision: str) -> tuple[dict[str, Any], 
         if file.least_pass == 1
         else file.least_pass * workers + draw(st.integers(0, 1))
     )
+    # Last, so that a number's network stays what it was.
+    if strategy["name"] == "ddp":
+        strategy["options"] |= draw(st.sampled_from(HOOKS))
+    elif strategy["name"] != "fsdp":
+        moved = draw(st.sampled_from(ACTIVATIONS))
+        job["overrides"] = [*job["overrides"], *([{"layers": "*", **moved}] if moved else [])]
+    if strategy["name"] in NOT_WAITING and draw(st.sampled_from([False, False, True])):
+        strategy["options"]["own_writes"] = False
+        job["optimizer"] = {**optimizer, "learning_rate": STANDSTILL}
+        job["optimizer"].pop("groups", None)
+        job["schedule"] = {"name": "constant", "options": {}}
     return job, samples, tests
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.fuzz import leaks, product
+from tests.fuzz import compiled, leaks, product, trial
+from tests.fuzz.grammar.file import File
 from tests.fuzz.network import Block, Case, Network
 from tests.fuzz.program import program
 from tests.fuzz.reference import Trained
@@ -134,6 +135,30 @@ def test_a_result_far_away_is_no_success() -> None:
     apart = replace(expected, apart="w")
     assert compare(apart, near, JOB).what == "trained, though workers write other values"
     assert compare(apart, near, JOB | {"strategy": {"name": "ddp"}}).kind == "same"
+
+
+@pytest.mark.parametrize(
+    ("planted", "kind", "what"),
+    [(False, "unstable", "random numbers behind a cut"), (True, "failure", "silent difference")],
+)
+def test_random_numbers_excuse_only_what_goes_with_them(
+    planted: bool, kind: str, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Behind a cut they are the stage's own, so that the network trains otherwise than the reference."""
+
+    def file_of(case: Case, **how: Any) -> File:
+        file = compiled.file_of(case, **how)
+        return replace(file, source=file.source.replace("h = x\n", f"h = x * {factor}\n"))
+
+    factor = "(1.0 if __name__.startswith('reference_') else 1.001)" if planted else "1.0"
+    monkeypatch.setattr(trial, "file_of", file_of)
+    monkeypatch.setenv("TMPDIR", "")
+    monkeypatch.setattr("tempfile.tempdir", None)
+    leaks.private_temporaries(tmp_path / "temporary")  # where others put nothing
+    blocks = tuple(Block(layer=layer) for layer in ("linear", "linear", "dropout"))
+    job = JOB | {"strategy": {"name": "hybrid", "options": {"cut": "linear2"}}}
+    verdict = Trials(tmp_path).attempt(Case(network=Network(width=4, blocks=blocks, samples=8), job=job))
+    assert (verdict.kind, verdict.what) == (kind, what), verdict.detail
 
 
 def test_the_program_of_a_failure_shows_it(tmp_path: Path) -> None:

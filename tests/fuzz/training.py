@@ -87,12 +87,31 @@ STRATEGIES: Table = {
     "ddp": {"bucket_bytes": _BYTES},
     "fsdp": {"group_bytes": _BYTES},
 }
+HOOKS: list[dict[str, Any]] = [
+    {},
+    {"hook": "powersgd", "powersgd_from": 100},
+    {"hook": "bf16"},
+    {"hook": "fp16"},
+]
+"""What DDP's communication may be given; powersgd compresses nothing before its first step, and is exact."""
+ACTIVATIONS: list[dict[str, Any]] = [
+    {},
+    {},
+    {"activations": "recompute"},
+    {"activations": "swap", "activation_options": {"least_bytes": 0}},
+]
+"""What may happen to all that forward saves for backward."""
+STANDSTILL = 1e-300
+"""A learning rate that changes no parameter: workers that go on without their own last updates train as plain PyTorch
+does then only."""
 CUT = ("hybrid", "model-parallel")
 """Behind their cut, random numbers are those of the process that computes the stage, and no replica's."""
 AVERAGING = ("parameter-averaging", "model-average", "diloco", "streaming-diloco")
 """At period 1 and with plain SGD an average is the same as a sum of gradients."""
 ALONE = ("single", "async-sgd", "staleness-aware")
 """What trains as plain PyTorch does with one worker only."""
+NOT_WAITING = ("async-sgd", "staleness-aware")
+"""What may go on without its own last update."""
 DRIFTING = ("async-sgd", "staleness-aware", "softsync", "bounded-staleness")
 """The same as a sum of gradients with one worker, with contributions of all workers, or by clock at bound 0. Workers do
 not meet for an evaluation."""

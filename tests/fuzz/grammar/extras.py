@@ -219,7 +219,7 @@ def unused(w: Writer, e: Extra) -> None:
 def noise(w: Writer, e: Extra) -> None:
     """Random numbers in training."""
     w.random = True
-    w.end += ["if self.training:", "    h = h + 0.1 * torch.randn_like(h)"]
+    w.end += ["if self.training:", f"    h = h + {0.1 if w.chance else 0.0} * torch.randn_like(h)"]
 
 
 EXTRAS: dict[str, Write] = {

@@ -32,10 +32,12 @@ class File:
     """Whether forward does other things in other calls."""
 
 
-def write(network: Network, precision: str) -> File:
-    """The file of `network` for a job of this precision."""
+def write(network: Network, precision: str, *, chance: bool = True) -> File:
+    """The file of `network` for a job of this precision. Without `chance` the random numbers that forward draws make no
+    difference."""
     shape, words = input_shape(network)
     w = Writer(precision, shape, words)
+    w.chance = chance
     w.features.add(f"inputs: {network.inputs}")
     packed = packing(network)
     if packed.own_loss:

@@ -82,9 +82,11 @@ def dropout(w: Writer, b: Block) -> Part:
     """Random numbers that differ from worker to worker."""
     w.numbers()
     w.random = True
+    share = 0.3 if w.chance else 0.0
     if b.variant % 2:
-        return Part(template="functional.dropout({}, 0.3, self.training)", into=w.shape, out=w.shape)
-    layer = w.declare("dropout", "nn.Dropout(0.3)")
+        template = f"functional.dropout({{}}, {share}, self.training)"
+        return Part(template=template, into=w.shape, out=w.shape)
+    layer = w.declare("dropout", f"nn.Dropout({share})")
     return Part(template=f"{layer}({{}})", into=w.shape, out=w.shape, module=layer)
 
 

@@ -76,6 +76,8 @@ class Writer:
         """Whether forward draws random numbers."""
         self.counts = False
         """Whether forward counts its calls in training."""
+        self.chance = True
+        """Whether random numbers that forward draws make a difference."""
         self._numbers: dict[str, int] = {}
 
     def attribute(self, prefix: str) -> str:
