@@ -9,6 +9,7 @@ Traits, which the compatibility rules ask for:
   own        it has a momentum of a worker's own gradients, which it keeps, and encodes nothing else
   random     what a message says is drawn at random, around what it stands for (`engine/codec/stochastic.py`)
   selects    a message has some of its elements only, or none of one that is small
+  sparse     a message says which elements it has, so that this may be entropy-coded (`engine/codec/places.py`)
 """
 
 from collections.abc import Callable
@@ -43,9 +44,10 @@ class Codec(Mechanism):
     """How many numbers it keeps of each element from one message to the next, beside a residual."""
     by_options: Callable[[Any], frozenset[str]] | None = None
     """(its options) -> its traits, where they depend on these; `traits` has those of the defaults."""
-    extent: Callable[[Any, int, int, memoryview], int] | None = None
-    """(its options, elements of a message, bytes of one in its own type, what has come) -> bytes of the message that
-    this begins with. None: no message says so, as each of so many elements is as long."""
+    extent: Callable[[Any, int, int, memoryview, bool], int] | None = None
+    """(its options, elements of a message, bytes of one in its own type, what has come, whether places are
+    entropy-coded) -> bytes of the message that this begins with. None: no message says so, as each of so many elements
+    is as long."""
 
 
 def _two_bytes(options: NoOptions, count: int, item: int) -> int:
@@ -74,6 +76,10 @@ def _random_traits(options: RandomOptions) -> frozenset[str]:
     return frozenset({"random" if options.unbiased else "feedback", "selects"})
 
 
+def _chosen_there(options: RatioOptions, count: int, item: int, message: memoryview, coded: bool) -> int:
+    return options.extent(count, item, options.chosen(count, item), message, entropy_coding=coded)
+
+
 def _two_bits(options: ThresholdOptions, count: int, item: int) -> int:
     return -(-count // 4)
 
@@ -82,16 +88,19 @@ def _signs(options: Any, count: int, item: int) -> int:
     return signed_bytes(count)
 
 
-def _signs_there(options: Any, count: int, item: int, message: memoryview) -> int:
-    return signed_extent(count, message)
+def _signs_there(options: Any, count: int, item: int, message: memoryview, coded: bool) -> int:
+    return signed_extent(count, message, entropy_coding=coded)
 
 
 def _momentum(options: DgcOptions, count: int, item: int) -> int:
     return NUMBER + options.bytes(count, item, options.chosen_in(0, count, item)) if count else 0
 
 
-def _momentum_there(options: DgcOptions, count: int, item: int, message: memoryview) -> int:
-    return NUMBER + options.bytes(count, item, number_at(message)) if count else 0
+def _momentum_there(options: DgcOptions, count: int, item: int, message: memoryview, coded: bool) -> int:
+    if not count:
+        return 0
+    chosen = number_at(message)
+    return NUMBER + options.extent(count, item, chosen, message[NUMBER:], entropy_coding=coded)
 
 
 CODEC = Axis(
@@ -181,7 +190,8 @@ CODEC = Axis(
             implementation="engine.codec.top_k:TopK",
             options=RatioOptions,
             size=_chosen,
-            traits=frozenset({"feedback", "selects"}),
+            extent=_chosen_there,
+            traits=frozenset({"feedback", "selects", "sparse"}),
         ),
         Codec(
             name="random-k",
@@ -211,7 +221,7 @@ CODEC = Axis(
             size=_signs,
             varies=lambda options: True,
             extent=_signs_there,
-            traits=frozenset({"by-value", "feedback", "selects"}),
+            traits=frozenset({"by-value", "feedback", "selects", "sparse"}),
         ),
         Codec(
             name="adacomp",
@@ -222,7 +232,7 @@ CODEC = Axis(
             size=_signs,
             varies=lambda options: True,
             extent=_signs_there,
-            traits=frozenset({"by-value", "feedback", "selects"}),
+            traits=frozenset({"by-value", "feedback", "selects", "sparse"}),
         ),
         Codec(
             name="dgc",
@@ -234,7 +244,7 @@ CODEC = Axis(
             varies=lambda options: options.warmup > 0,
             extent=_momentum_there,
             kept=2,
-            traits=frozenset({"own", "selects"}),
+            traits=frozenset({"own", "selects", "sparse"}),
         ),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.axes.codec_sizes import SEED, chosen_of, place_bytes
+from engine.axes.codec_sizes import SEED, chosen_of, place_bytes, place_extent
 from engine.catalogue import STRICT
 from engine.errors import UserError, require_positive, require_within
 
@@ -94,9 +94,17 @@ class RatioOptions:
         return chosen_of(count, self.ratio, self.value_bytes(item))
 
     def bytes(self, count: int, item: int, chosen: int) -> int:
-        """Of `chosen` values of `count` elements, their scale, and which elements they are."""
+        """Of `chosen` values of `count` elements, their scale, and which elements they are, not coded."""
+        return self._valued(count, item, chosen) + place_bytes(count, chosen)
+
+    def extent(self, count: int, item: int, chosen: int, message: memoryview, *, entropy_coding: bool) -> int:
+        """The same of the message that `message` begins with."""
+        before = self._valued(count, item, chosen)
+        return before + place_extent(count, chosen, message[before:], entropy_coding=entropy_coding)
+
+    def _valued(self, count: int, item: int, chosen: int) -> int:
         scale = 4 if self.scaled(item) and count else 0
-        return scale + chosen * self.value_bytes(item) + place_bytes(count, chosen)
+        return scale + chosen * self.value_bytes(item)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +126,10 @@ class RandomOptions(RatioOptions):
 
     def bytes(self, count: int, item: int, chosen: int) -> int:
         """Of `chosen` values of `count` elements, their scale, and what they were drawn from."""
-        scale = 4 if self.scaled(item) and count else 0
-        return scale + chosen * self.value_bytes(item) + (SEED if chosen < count else 0)
+        return self._valued(count, item, chosen) + (SEED if chosen < count else 0)
+
+    def extent(self, count: int, item: int, chosen: int, message: memoryview, *, entropy_coding: bool) -> int:
+        return self.bytes(count, item, chosen)
 
 
 @dataclass(frozen=True, kw_only=True)

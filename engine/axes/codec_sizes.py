@@ -30,6 +30,24 @@ def place_bytes(count: int, chosen: int) -> int:
     return min(-(-count // 8), listed_bytes(count, chosen))
 
 
+RICE_HEAD = 1 + NUMBER
+"""Of places in Golomb-Rice code (`engine/codec/rice.py`): how many low bits a gap has, and how many bytes follow."""
+AS_THEY_ARE = 255
+"""In place of the number of low bits: the places are not coded."""
+MOST_CODED = 1
+"""Bytes by which places that may be coded are longer, at most: one says that they are not."""
+
+
+def place_extent(count: int, chosen: int, message: memoryview, *, entropy_coding: bool) -> int:
+    """Of saying which `chosen` of `count` elements are sent, where `message` begins with that."""
+    plain = place_bytes(count, chosen)
+    if not entropy_coding or not plain:
+        return plain
+    if int.from_bytes(message[:1]) == AS_THEY_ARE:
+        return MOST_CODED + plain
+    return RICE_HEAD + int.from_bytes(message[1:RICE_HEAD], "little")
+
+
 def chosen_of(count: int, ratio: float, value_bytes: int) -> int:
     """How many of `count` elements are sent, at least one; all of them where fewer would take as many bytes, with
     `value_bytes` for each."""
@@ -47,7 +65,10 @@ def signed_bytes(count: int) -> int:
     return SIGNED_HEAD + 2 * -(-count // 8) if count else 0
 
 
-def signed_extent(count: int, message: memoryview) -> int:
+def signed_extent(count: int, message: memoryview, *, entropy_coding: bool) -> int:
     """Of the message of signs about `count` elements that `message` begins with."""
+    if not count:
+        return 0
     chosen = number_at(message)
-    return SIGNED_HEAD + place_bytes(count, chosen) + -(-chosen // 8) if count else 0
+    places = place_extent(count, chosen, message[SIGNED_HEAD:], entropy_coding=entropy_coding)
+    return SIGNED_HEAD + places + -(-chosen // 8)

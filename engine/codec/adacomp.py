@@ -5,7 +5,8 @@ bin, sign(G) s is sent, e <- G - what is sent, with s the mean of the bins' larg
 large and unequal gradients sends few elements, one of equal gradients many.
 Bytes: 8, for k elements ceil(k / 8), and for saying which they are the lesser of 2 k + 4 ceil(count / 65536) (without
 the second term up to 65,536 elements) and ceil(count / 8). The length varies; it is at most 8 + 2 ceil(count / 8), a
-sixteenth of float32's, which plans declare. Memory: what error feedback takes.
+sixteenth of float32's, which plans declare. Entropy coding (`places.py`) adds 1 byte at most, and mostly
+takes some away. Memory: what error feedback takes.
 Loses where gradients of a bin are alike, of which it sends nearly all, and where bins of a message differ in size,
 because all are sent with one s. In rounds, g is the sum that a hop passes on.
 Source: Chen et al. 2017 (AdaComp), bins of 500 for fully-connected and recurrent layers; for convolutions they take 50.
@@ -30,8 +31,8 @@ from engine.codec.signed import Signed
 class AdaComp(Signed, Stateless):
     """What stands out of its bin."""
 
-    def __init__(self, piece: Piece, options: BinOptions) -> None:
-        super().__init__(piece)
+    def __init__(self, piece: Piece, options: BinOptions, *, entropy_coding: bool = False) -> None:
+        super().__init__(piece, entropy_coding=entropy_coding)
         self._bin = options.bin
 
     def encode(self, parts: Sequence[Tensor], at: Sequence[int]) -> list[Tensor]:

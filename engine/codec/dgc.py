@@ -8,8 +8,9 @@ norm beforehand; the paper's limit G for the sum of N workers is G / sqrt(N) her
 falls from ratio^(1/6) to ratio^(5/6) in five stages (for 0.001: 0.32, 0.1, 0.032, 0.01, 0.0032), then it is `ratio`.
 Bytes: 4, for k elements 4 k, and for saying which they are the lesser of 2 k + 4 ceil(count / 65536) (without the
 second term up to 65,536 elements) and ceil(count / 8): 0.0015 of float32's at 0.1 %. Plans declare what the first stage
-of the warm-up takes. Answers have a codec of their own (`difference.py`). Memory: two elements for each of the unit's,
-in its own type or float32, on every worker.
+of the warm-up takes. With entropy coding (`places.py`) places take as many bytes as they happen to need, at most 1
+more than without. Answers have a codec of their own (`difference.py`). Memory: two elements for each of the unit's, in
+its own type or float32, on every worker.
 Loses where top-k does; papers 004 (section 5.5) did not meet the authors' accuracy. It encodes a worker's own gradients
 alone, so a server must update: a momentum of what hops pass on, or of a server's sum, would be applied twice. For the
 same reason the optimizer is SGD without momentum for these layers. `weight_decay` is the server's and has no momentum,
@@ -43,10 +44,10 @@ _MOMENTUM, _WAITING, _MESSAGES = "momentum", "waiting", "messages"
 class Dgc:
     """Of a worker's own gradients."""
 
-    def __init__(self, piece: Piece, options: DgcOptions) -> None:
+    def __init__(self, piece: Piece, options: DgcOptions, *, entropy_coding: bool = False) -> None:
         self._item = piece.dtype.itemsize
         self._options = options
-        self._largest = TopK(piece, options)
+        self._largest = TopK(piece, options, entropy_coding=entropy_coding)
         self._memory = Memory(piece, _MOMENTUM, _WAITING)
         self._messages = 0
         """Encoded so far."""

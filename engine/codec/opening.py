@@ -11,5 +11,7 @@ from engine.plan.encoding import Encoding
 def opened(encoding: Encoding, piece: Piece, *, remembers: bool = True) -> UnitCodec:
     """The codec of `piece`, with nothing remembered yet. `remembers`: whether the same elements come again, so that
     what a message loses can be kept for the next one."""
-    codec: UnitCodec = CODEC[encoding.codec].load()(piece, encoding.options)
+    row = CODEC[encoding.codec]
+    coded = {"entropy_coding": encoding.entropy_coding} if "sparse" in row.traits else {}
+    codec: UnitCodec = row.load()(piece, encoding.options, **coded)
     return Feedback(codec, piece) if remembers and "feedback" in encoding.traits else codec

@@ -2,7 +2,7 @@
 
 The parts of a message are laid end to end. Its payload is how many elements are sent (uint32), the number (float32),
 which elements they are (`places.py`) and a bit for the sign of each. As many are sent as there are to send, so the
-length varies: at most 8 + 2 ceil(count / 8) bytes. A message of no elements has no bytes.
+length varies: at most 8 + 2 ceil(count / 8) bytes, and 1 with entropy coding. A message of no elements has no bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.axes.codec_sizes import SIGNED_HEAD, place_bytes, signed_extent
+from engine.axes.codec_sizes import SIGNED_HEAD, signed_extent
 from engine.codec.base import Piece
 from engine.codec.places import Places, add_at, packed, unpacked, write_at
 from engine.tensor_bytes import as_tensor
@@ -24,8 +24,9 @@ _HEAD = np.dtype([("chosen", "<u4"), ("size", "<f4")])
 class Signed:
     """A subclass says which elements it sends, and as what."""
 
-    def __init__(self, piece: Piece) -> None:
+    def __init__(self, piece: Piece, *, entropy_coding: bool) -> None:
         self._name = piece.name
+        self._entropy_coding = entropy_coding
 
     def payload(self, flat: Tensor, places: Places, size: float) -> list[Tensor]:
         """`size` at `places` of a message, with the signs that `flat` (1-D) has there."""
@@ -34,7 +35,8 @@ class Signed:
             return [torch.empty(0, dtype=torch.uint8)]
         head = np.array([(len(places), size)], _HEAD).view(np.uint8)
         negative = (flat[torch.from_numpy(places)] < 0).numpy()
-        return [torch.from_numpy(np.concatenate((head, packed(places, count), np.packbits(negative))))]
+        where = packed(places, count, entropy_coding=self._entropy_coding)
+        return [torch.from_numpy(np.concatenate((head, where, np.packbits(negative))))]
 
     def decode(self, payload: memoryview, parts: Sequence[Tensor]) -> None:
         write_at(*self._read(payload, parts), parts)
@@ -44,7 +46,7 @@ class Signed:
 
     def _read(self, payload: memoryview, parts: Sequence[Tensor]) -> tuple[Places, Tensor]:
         count = sum(part.numel() for part in parts)
-        size = signed_extent(count, payload)
+        size = signed_extent(count, payload, entropy_coding=self._entropy_coding)
         if len(payload) != size:
             raise RuntimeError(
                 f"{len(payload)} bytes came for {count} elements of {self._name}, which begin as one of {size}"
@@ -54,7 +56,7 @@ class Signed:
         received = as_tensor(payload, torch.uint8).numpy()
         head = received[:SIGNED_HEAD].copy().view(_HEAD)[0]
         chosen = int(head["chosen"])
-        end = SIGNED_HEAD + place_bytes(count, chosen)
-        places = unpacked(received[SIGNED_HEAD:end], count, chosen)
+        end = size - -(-chosen // 8)
+        places = unpacked(received[SIGNED_HEAD:end], count, chosen, entropy_coding=self._entropy_coding)
         signs = np.unpackbits(received[end:], count=chosen).astype(np.float32)
         return places, torch.from_numpy((1 - 2 * signs) * head["size"])

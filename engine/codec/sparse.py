@@ -25,9 +25,10 @@ _TOP = 2.0**15
 class Sparse(Stateless):
     """A subclass says which elements it sends."""
 
-    def __init__(self, piece: Piece, options: RatioOptions) -> None:
+    def __init__(self, piece: Piece, options: RatioOptions, *, entropy_coding: bool = False) -> None:
         self._name = piece.name
         self._options = options
+        self._entropy_coding = entropy_coding
         self._item = piece.dtype.itemsize
         self._scaled = options.scaled(self._item)
         self._wire = torch.float16 if self._scaled else piece.dtype if self._item <= 4 else torch.float32
@@ -38,11 +39,11 @@ class Sparse(Stateless):
 
     def said(self, places: Places, count: int) -> Bytes:
         """What tells a receiver which of `count` elements they are."""
-        return packed(places, count)
+        return packed(places, count, entropy_coding=self._entropy_coding)
 
     def heard(self, code: Bytes, count: int, chosen: int) -> Places:
         """The places that `said` made `code` of. Raises RuntimeError where it cannot have."""
-        return unpacked(code, count, chosen)
+        return unpacked(code, count, chosen, entropy_coding=self._entropy_coding)
 
     def weighted(self, values: Tensor, count: int) -> Tensor:
         """As what the values of some of `count` elements are sent."""
@@ -75,7 +76,7 @@ class Sparse(Stateless):
     ) -> tuple[Places | None, Tensor]:
         """(where values belong in `parts`, None: everywhere; the values) of what `pack` made."""
         count = sum(part.numel() for part in parts)
-        size = self._options.bytes(count, self._item, chosen)
+        size = self._options.extent(count, self._item, chosen, payload, entropy_coding=self._entropy_coding)
         if len(payload) != size:
             raise RuntimeError(
                 f"{len(payload)} bytes came for {count} elements of {self._name}, which are {size} bytes"

@@ -6,6 +6,9 @@ Bytes: 8, for k elements ceil(k / 8), and for saying which they are the lesser o
 the second term up to 65,536 elements) and ceil(count / 8): 17 bits of each that is sent where that is less than one in
 16, else a bit of each element and one more of each that is sent. The length varies; it is at most
 8 + 2 ceil(count / 8), a sixteenth of float32's, which plans declare.
+With entropy coding (`places.py`) the 16 bits of a place become about 1.5 more than the logarithm of how many elements
+there are for each that is sent: of 14.6 million elements of which 0.36 % are sent, at places that are independent, each
+takes 10.7 bits with its sign, and the message 0.07 MB.
 Loses where two-bit does, which has the same rule. Where nearly all elements are sent, it is as long as that.
 Source: Strom 2015 (section 2). Deviation: an element takes 32 bits there, 31 of them for its place, or about a third
 of that as a Golomb code of the gaps.
@@ -26,8 +29,8 @@ from engine.codec.signed import Signed
 class Threshold(Signed, Stateless):
     """The elements beyond it."""
 
-    def __init__(self, piece: Piece, options: ThresholdOptions) -> None:
-        super().__init__(piece)
+    def __init__(self, piece: Piece, options: ThresholdOptions, *, entropy_coding: bool = False) -> None:
+        super().__init__(piece, entropy_coding=entropy_coding)
         self._threshold = options.threshold
 
     def encode(self, parts: Sequence[Tensor], at: Sequence[int]) -> list[Tensor]:

@@ -5,8 +5,10 @@ equal ones the first are sent. What is not sent is kept (`feedback.py`), so that
 together of it is large.
 Bytes: 4 k (2 k + 4 with `value_bits: 16`), and for saying which elements the least of 2 k + 4 ceil(count / 65536)
 (without the second term up to 65,536 elements), ceil(count / 8), and 0 where all are sent: 0.015 of float32's
-at 1 %. Everything is sent where less would take as many bytes. Time: the k-th largest is found among those that
-exceed an estimate from about 64 / ratio elements, so that all elements are compared once and few are sorted.
+at 1 %. Everything is sent where less would take as many bytes. With entropy coding (`places.py`) places take as many
+bytes as they happen to need, at most 1 more than without; at 1 %, 0.0125 where they are independent. Time: the k-th
+largest is found among those that exceed an estimate from about 64 / ratio elements, so that all elements are compared
+once and few are sorted.
 Memory: what error feedback takes.
 Loses where gradients are dense (most of the step is late then, by about 1 / ratio steps, or more), at the start of
 training, with momentum on top (late elements are applied with momentum that has moved on), and with layers of few

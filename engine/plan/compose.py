@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refuse
 from engine.plan.cluster import Cluster
@@ -193,7 +194,7 @@ def _changed(
             codec_options=_options(entry, override, "codec", "codec_options"),
             answers=given.get("answers", entry.answers),
             answer_options=_options(entry, override, "answers", "answer_options"),
-            entropy_coding=given.get("entropy_coding", entry.entropy_coding),
+            entropy_coding=given.get("entropy_coding", _stays_coded(entry, override)),
             order=_order(order, override),
             activations=given.get("activations", entry.activations),
             activation_options=_options(entry, override, "activations", "activation_options"),
@@ -208,6 +209,11 @@ def _options(entry: LayerPlan, override: Override, of: str, field: str) -> dict[
     """The `field` of the mechanism `of` after an override: another mechanism begins with its own defaults."""
     kept = getattr(entry, field) if getattr(override, of) in (None, getattr(entry, of)) else {}
     return {**kept, **(getattr(override, field) or {})}
+
+
+def _stays_coded(entry: LayerPlan, override: Override) -> bool:
+    """Whether messages go on being entropy-coded after an override that says nothing of it."""
+    return entry.entropy_coding and "sparse" in CODEC[override.codec or entry.codec].traits
 
 
 def _following(order: Order, traits: frozenset[str]) -> Order:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.axes.codec import CODEC
+from engine.axes.codec_sizes import MOST_CODED
+from engine.errors import UserError
 from engine.plan.description import DTYPE_BYTES
 from engine.plan.mechanism_options import changed, options_of
 
@@ -19,6 +21,8 @@ class Encoding:
     """A value of the axis `codec`."""
     options: Any
     """Of the class that its row names: all of them, those left out with their defaults."""
+    entropy_coding: bool = False
+    """Whether messages say in fewer bits which elements they have, where they can."""
 
     @property
     def traits(self) -> frozenset[str]:
@@ -34,26 +38,49 @@ class Encoding:
     @property
     def exact(self) -> bool:
         """Whether all messages of so many elements have as many bytes."""
-        return not CODEC[self.codec].varies(self.options)
+        return not self.entropy_coding and not CODEC[self.codec].varies(self.options)
+
+    @property
+    def by_value(self) -> bool:
+        """Whether how long a message is depends on the values of its elements."""
+        return self.entropy_coding or "by-value" in CODEC[self.codec].traits
 
     def bytes(self, dtype: str, count: int) -> int:
         """Bytes of a message of so many elements of a type; at most, where they are not `exact`."""
-        return CODEC[self.codec].size(self.options, count, DTYPE_BYTES[dtype])
+        size = CODEC[self.codec].size(self.options, count, DTYPE_BYTES[dtype])
+        return size + MOST_CODED if self.entropy_coding and size else size
 
     def extent(self, dtype: str, count: int, message: memoryview) -> int:
         """Bytes of the message of so many elements of a type that `message` begins with."""
         extent = CODEC[self.codec].extent
         if extent is None:
             return self.bytes(dtype, count)
-        return extent(self.options, count, DTYPE_BYTES[dtype], message)
+        return extent(self.options, count, DTYPE_BYTES[dtype], message, self.entropy_coding)
 
     @property
     def text(self) -> str:
         """For people: the codec, and what differs from its defaults."""
-        return changed(self.codec, self.options)
+        said = changed(self.codec, self.options)
+        return f"{said}, entropy-coded" if self.entropy_coding else said
 
 
-def encoding(codec: str, given: Mapping[str, Any] | None = None, *, field: str = "codec_options") -> Encoding:
+def encoding(
+    codec: str,
+    given: Mapping[str, Any] | None = None,
+    *,
+    entropy_coding: bool = False,
+    field: str = "codec_options",
+) -> Encoding:
     """A codec with the options that are `given`. Raises UserError below `field` for those that it does not have, and
-    for values that it cannot have."""
-    return Encoding(codec=codec, options=options_of(CODEC[codec], given, field))
+    for values that it cannot have; and for entropy coding of what it does not send."""
+    if entropy_coding and "sparse" not in CODEC[codec].traits:
+        able = ", ".join(row.name for row in CODEC if row.available and "sparse" in row.traits)
+        raise UserError(
+            "entropy_coding",
+            True,
+            f"{codec} says something of every element, not which ones it sends: there is nothing to code",
+            f"Leave it out, or use one of: {able}",
+        )
+    return Encoding(
+        codec=codec, options=options_of(CODEC[codec], given, field), entropy_coding=entropy_coding
+    )

@@ -316,11 +316,11 @@ def _rehearsals_have_no_activations(layer: LayerPlan, job: JobSpec, field: str) 
 
 
 def _rehearsals_have_no_gradients(layer: LayerPlan, job: JobSpec, field: str) -> None:
-    for what, codec in (("codec", layer.codec), ("answers", layer.answers)):
-        if job.fidelity == "rehearse" and "by-value" in CODEC[codec].traits:
+    for what, way in (("codec", layer.encoding), ("answers", layer.answer_encoding)):
+        if job.fidelity == "rehearse" and way.by_value:
             raise UserError(
                 f"{field}.{what}",
-                codec,
+                way.text,
                 "how many bytes it sends depends on values, and a rehearsal's gradients are made up, so its time would"
                 " be, too",
                 "Train the job, or rehearse a codec whose messages have one size",

@@ -87,7 +87,8 @@ class Override:
     """The own options of that codec. Those left out stay as they were; where the codec changes, they get its
     defaults."""
     entropy_coding: bool | None = None
-    """Whether what the codec selects is entropy-coded as well."""
+    """Whether messages say in Golomb-Rice code which elements they have, where that is shorter: of codecs that send
+    some elements only. Null: as before; another codec without it has none."""
     unit: str | None = None
     """In which units: `layer`, `slice` or `bucket`."""
     size: int | None = None

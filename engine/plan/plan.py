@@ -83,7 +83,8 @@ class LayerPlan:
     answer_options: dict[str, Any] = field(default_factory=dict)
     """The own options of that codec. Those left out have its defaults, and stand here, too."""
     entropy_coding: bool = False
-    """Whether what the codec selects is entropy-coded as well (sparse codecs only)."""
+    """Whether messages say in Golomb-Rice code which elements they have, where that is shorter: of codecs that send
+    some elements only (top-k, threshold, adacomp, dgc)."""
     order: Order = Order()
     """Units, departure, rank and return."""
     activations: str = "keep"
@@ -99,7 +100,7 @@ class LayerPlan:
     @cached_property
     def encoding(self) -> Encoding:
         """The codec with its options."""
-        return encoding(self.codec, self.codec_options)
+        return encoding(self.codec, self.codec_options, entropy_coding=self.entropy_coding)
 
     @cached_property
     def answer_encoding(self) -> Encoding:
@@ -137,13 +138,6 @@ class LayerPlan:
             raise UserError("update", self.update, "no such update site", "Use auto, worker or server")
         if self.placement == "replicated" and self.place is not None:
             raise UserError("place", self.place, "a replicated layer is on every worker", "Leave place out")
-        if self.entropy_coding and "sparse" not in CODEC[self.codec].traits:
-            raise UserError(
-                "entropy_coding",
-                True,
-                f"{self.codec} sends every element: there is nothing to code",
-                "Leave it out",
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

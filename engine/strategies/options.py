@@ -48,20 +48,27 @@ class CodecOptions:
     Where servers update, parameters return as the option `answers` says, whatever codec gradients have."""
     codec_options: dict[str, Any] = field(default_factory=dict)
     """The codec's own options, e.g. `block` of `int8`. Those left out have its defaults."""
+    entropy_coding: bool = False
+    """Whether messages say in Golomb-Rice code which elements they have, where that is shorter: of `top-k`,
+    `threshold`, `adacomp` and `dgc`. Fewer bytes, as many as values happen to need, and more time."""
 
     def __post_init__(self) -> None:
         CODEC.require(self.codec, "codec")
-        encoding(self.codec, self.codec_options)
+        encoding(self.codec, self.codec_options, entropy_coding=self.entropy_coding)
 
     @property
     def way(self) -> Encoding:
         """The codec with its options."""
-        return encoding(self.codec, self.codec_options)
+        return encoding(self.codec, self.codec_options, entropy_coding=self.entropy_coding)
 
     @property
     def travels(self) -> dict[str, Any]:
         """What a layer's plan says of it."""
-        return {"codec": self.codec, "codec_options": self.codec_options}
+        return {
+            "codec": self.codec,
+            "codec_options": self.codec_options,
+            "entropy_coding": self.entropy_coding,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

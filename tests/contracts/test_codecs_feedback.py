@@ -27,6 +27,8 @@ WAYS = {name: encoding(name) for name in DEFAULT} | {
     "two-bit": encoding("two-bit", {"threshold": 0.5}),
     "threshold": encoding("threshold", {"threshold": 0.5}),
     "adacomp, bins of 50": encoding("adacomp", {"bin": 50}),
+    "top-k, coded": encoding("top-k", entropy_coding=True),
+    "threshold, coded": encoding("threshold", {"threshold": 2.0}, entropy_coding=True),
 }
 """With their defaults, and with other options; thresholds suit what is sent here."""
 NAMES = list(WAYS)

@@ -23,7 +23,8 @@ SIZES = [1, 2, 3, 7, 16, 100, 1000, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5]
 
 def opened_for(codec: str, count: int, remembers: bool = True, **options: Any) -> UnitCodec:
     piece = Piece(name="fc6", count=count, dtype=options.pop("dtype", torch.float32))
-    return opened(encoding(codec, options), piece, remembers=remembers)
+    coded = options.pop("entropy_coding", False)
+    return opened(encoding(codec, options, entropy_coding=coded), piece, remembers=remembers)
 
 
 def encode(codec: UnitCodec, *parts: Tensor) -> memoryview:

@@ -79,6 +79,20 @@ def test_overrides_change_them_layer_by_layer() -> None:
     assert chosen(same) == [("int8", {"block": 32})] * 2, "what is left out stays as it was"
 
 
+def test_entropy_coding_is_chosen_layer_by_layer_and_ends_where_there_are_no_places() -> None:
+    found = plan(
+        {"layers": "l0", "codec": "fp16"}, {"layers": "l1", "codec": "dgc"},
+        strategy="p3", codec="top-k", entropy_coding=True,
+    )  # fmt: skip
+    assert [(layer.codec, layer.entropy_coding) for layer in found.layers] == [("fp16", False), ("dgc", True)]
+    (_, last) = plan({"layers": "l1", "entropy_coding": True}, codec="top-k").layers
+    assert last.entropy_coding
+    assert last.encoding.text == "top-k, entropy-coded"
+    with pytest.raises(UserError, match="fp32 says something of every element") as caught:
+        plan(entropy_coding=True)
+    assert caught.value.field == "strategy.options.entropy_coding"
+
+
 def test_people_see_what_differs_from_the_defaults() -> None:
     override = {"layers": "l0", "codec": "int8", "codec_options": {"block": 64}}
     spec = job("ring-allreduce", 2, {"codec": "int8"}, overrides=[override])

@@ -210,7 +210,7 @@ REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], str, str]] = [
     ([{"pattern": "fc"}], {}, "overrides.0.pattern", "no such field of Override"),
     ([{"unit": "layer", "size": 5}], {}, "overrides.0.size", "whole layers have no size"),
     ([{"size": 0}], {}, "overrides.0.size", "must be at least 1"),
-    ([{"entropy_coding": True}], {}, "overrides.0.entropy_coding", "sends every element"),
+    ([{"entropy_coding": True}], {}, "overrides.0.entropy_coding", "something of every element"),
     ([{"strategy": "p4"}], {}, "overrides.0.strategy", "no such strategy. Known: .*p3"),
     ([{"strategy": "p3", "options": {"slice": 5}}], {}, "overrides.0.options.slice", "Did you mean 'slice_size'"),
     ([{"strategy": "single"}], {}, "overrides.0.strategy", "single runs on one worker"),

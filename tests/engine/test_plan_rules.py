@@ -336,9 +336,16 @@ def test_rows_are_in_forward_order_however_the_plan_lists_its_layers() -> None:
     assert [row.layer for row in rows(plan, MODEL, job(workers=2))] == ["l0", "l1"]
 
 
-@pytest.mark.parametrize("codec", [row.name for row in CODEC if "by-value" in row.traits])
-def test_what_depends_on_gradients_cannot_be_rehearsed(codec: str) -> None:
-    spec = job("p3", 2, {"codec": codec}, fidelity="rehearse", rehearsal={"device": "p100"})
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"codec": row.name} for row in CODEC if "by-value" in row.traits),
+        {"codec": "top-k", "entropy_coding": True},
+    ],
+    ids=str,
+)
+def test_what_depends_on_gradients_cannot_be_rehearsed(options: dict[str, Any]) -> None:
+    spec = job("p3", 2, options, fidelity="rehearse", rehearsal={"device": "p100"})
     with pytest.raises(UserError, match=r"codec = .*a rehearsal's gradients are made up.*Train the job"):
         build_plan(spec, made_up((10,), (20,)))
 
@@ -349,6 +356,8 @@ def test_what_depends_on_gradients_cannot_be_rehearsed(codec: str) -> None:
         ({"codec": "threshold"}, False),
         ({"codec": "dgc"}, True),
         ({"codec": "dgc", "codec_options": {"warmup": 9}}, False),
+        ({"codec": "top-k"}, True),
+        ({"codec": "top-k", "entropy_coding": True}, False),
     ],
 )
 def test_bytes_that_are_a_limit_are_said_to_be(options: dict[str, Any], exact: bool) -> None:

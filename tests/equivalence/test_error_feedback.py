@@ -34,6 +34,7 @@ pytestmark = pytest.mark.usefixtures("gang_lane")
 WAYS = {m.name: encoding(m.name) for m in CODEC if m.available and m.traits & {"feedback", "random"}}
 WAYS["int8, block 100"] = encoding("int8", {"block": 100})
 WAYS |= {name: encoding(name, {"threshold": 0.002}) for name in ("two-bit", "threshold")}
+WAYS["top-k, coded"] = encoding("top-k", {"ratio": 0.05}, entropy_coding=True)
 SELECTS = [name for name, way in WAYS.items() if "selects" in CODEC[way.codec].traits]
 """Of these, exchanges need no more than one example in which every party keeps something."""
 STEPS = 4
@@ -52,7 +53,12 @@ def spec_of(workers: int, strategy: str, **options: Any) -> JobSpec:
 
 def travelling(name: str) -> dict[str, Any]:
     """Options of a strategy."""
-    return {"codec": WAYS[name].codec, "codec_options": to_plain(WAYS[name].options)}
+    way = WAYS[name]
+    return {
+        "codec": way.codec,
+        "codec_options": to_plain(way.options),
+        "entropy_coding": way.entropy_coding,
+    }
 
 
 class Sender:
