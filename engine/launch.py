@@ -98,8 +98,9 @@ class Launch:
     def error(self, party: Party) -> Path:
         return self.directory / "errors" / f"{slug(party.name)}.json"
 
-    def lost(self, party: Party, shard: int) -> Path:
-        return self.directory / "lost" / f"{slug(party.name)}.{shard}.json"
+    def lost(self, party: Party, teller: int) -> Path:
+        """`teller`: the shard, or where there is none the worker, that goes on without it."""
+        return self.directory / "lost" / f"{slug(party.name)}.{teller}.json"
 
     def may_lose(self, party: Party) -> bool:
         """Whether the job goes on without this process."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from engine.axes.memory import ACTIVATIONS
-from engine.plan.consistency import trains_alone
+from engine.plan.consistency import averages
 from engine.plan.description import ModelDescription
 from engine.plan.edges import edge_bytes
 from engine.plan.flow import derive
@@ -108,7 +108,7 @@ def text(
         "units",
         "update",
         "barrier",
-        "wire/average" if trains_alone(plan.consistency) else "wire/step",
+        "wire/average" if averages(plan.consistency) else "wire/step",
     )
     body = [
         (
@@ -126,7 +126,7 @@ def text(
     ]
     total, exact = sum(r.wire_bytes for r in table), all(r.wire_exact for r in table)
     often = f"{_bytes(total, exact=exact)} on the wire per step"
-    if trains_alone(plan.consistency):
+    if averages(plan.consistency):
         mean = _bytes(spread_over_period(plan, total), exact=exact)
         period = plan.consistency.exchange_period
         often = f"{_bytes(total, exact=exact)} on the wire per average, every {period} steps: {mean} per step"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import permutations
 
 from engine.plan.cluster import shard_party
 from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
@@ -47,13 +48,21 @@ def _messages(
             ]
             kept = [chunks[(worker + k) % workers] for k in (1, 2)]
             yield worker, (worker + 1) % workers, 2 * sum(chunks) - sum(kept)
+    elif layer.exchange == "peers":
+        yield from ((worker, peer, size(unit.count)) for worker, peer in permutations(range(workers), 2))
     elif layer.exchange == "factors":
         yield from _factors(plan, layer, described[layer.layer], workers)
     elif layer.exchange in _PLAYED_OUT:
-        for worker in range(workers):
-            for step in _PLAYED_OUT[layer.exchange](worker, workers, unit.count):
-                if isinstance(step, SendChunk):
-                    yield worker, step.peer, size(step.stop - step.start)
+        yield from _played_out(_PLAYED_OUT[layer.exchange], size, unit, workers)
+
+
+def _played_out(
+    program: Programmer, size: Callable[[int], int], unit: Unit, workers: int
+) -> Iterator[tuple[int, int, int]]:
+    for worker in range(workers):
+        for step in program(worker, workers, unit.count):
+            if isinstance(step, SendChunk):
+                yield worker, step.peer, size(step.stop - step.start)
 
 
 def _factors(

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from engine.axes.codec import CODEC
+from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
 from engine.axes.memory import ACTIVATIONS
 from engine.axes.order import DEPART, RANK, RETURNS, UNIT
 from engine.errors import UserError
+from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Servers
 from engine.strategies.base import Strategy
@@ -46,6 +48,11 @@ Verdict = tuple[Choices, UserError | None]
 """Choices, and why no layer can have them; None: one can."""
 
 
+KINDS = {"lossless": 0.0, "rounded": 1e-3, "remembered": 0.05, "random": 0.5}
+"""Of codecs: how far a few steps may lead. Of those that keep what they lose, down to one bit, or draw at random,
+`test_error_feedback.py` proves every message; here they come to the end in company of any other choice."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
     """A pair that no layer can hold."""
@@ -69,6 +76,18 @@ def _beside(choices: Choices) -> tuple[Value, ...]:
     return tuple((axis, value) for axis, value in choices.items() if axis != IN_TURN)
 
 
+def unwaited(choices: Choices) -> bool:
+    """Whether nobody waits for what travels so, which is a whole job's consistency."""
+    return "unwaited" in EXCHANGE[choices["exchange"]].traits
+
+
+def own_pace() -> Consistency:
+    """The mode that such layers have."""
+    (mode,) = [mode for mode in CONSISTENCY if {"drifts", "alone"} <= mode.traits]
+    found: Consistency = mode.load().settings()
+    return found
+
+
 def pairs_of(choices: Choices) -> Iterator[Pair]:
     return map(frozenset, combinations(choices.items(), 2))
 
@@ -76,6 +95,7 @@ def pairs_of(choices: Choices) -> Iterator[Pair]:
 def refused(choices: Choices, model: ModelDescription, workers: int) -> UserError | None:
     """Why a model's layers cannot all have these choices; None: they can."""
     served = "server" in EXCHANGE[choices["exchange"]].traits
+    consistency = own_pace() if unwaited(choices) else None
     try:
         order = Order(
             unit=choices["unit"], size=SIZES[choices["unit"]], depart=choices["depart"], rank=choices["rank"],
@@ -83,7 +103,13 @@ def refused(choices: Choices, model: ModelDescription, workers: int) -> UserErro
         )  # fmt: skip
         rest = {axis: choices[axis] for axis in ("exchange", "codec", "activations", "update")}
         layers = [LayerPlan(layer=layer.name, order=order, **rest) for layer in model.layers]  # type: ignore[arg-type]
-        resolved(model, *layers, workers=workers, servers=Servers(count=1) if served else None)
+        resolved(
+            model,
+            *layers,
+            workers=workers,
+            servers=Servers(count=1) if served else None,
+            consistency=consistency,
+        )
     except UserError as error:
         return error
     return None
@@ -164,6 +190,16 @@ def covering(possible: Sequence[Choices], wanted: Iterable[Pair]) -> list[Choice
         chosen.append(best)
         left -= pairs
     return chosen
+
+
+def holding_pairs(possible: Sequence[Choices], kind: str) -> list[Choices]:
+    """A few of the possible choices that hold every pair of those whose codecs are of this kind of `KINDS` and
+    `moving`, or of one before it, but for the pairs that those before it hold."""
+    kinds = [*KINDS, "moving"]
+    kinds = kinds[: kinds.index(kind) + 1]
+    before = [choices for choices in possible if kind_of(choices) in kinds[:-1]]
+    chosen = [choices for choices in possible if kind_of(choices) in kinds]
+    return covering(chosen, pairs_in(chosen) - pairs_in(before))
 
 
 def _rule(error: UserError) -> str:

@@ -11,6 +11,7 @@ import torch
 from engine.models.describe import describe
 from engine.models.registry import model
 from engine.plan.cluster import cluster_of
+from engine.plan.consistency import Consistency
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Order, Plan, Servers, Wrapper
@@ -92,11 +93,17 @@ def resolved(
     *layers: LayerPlan,
     workers: int = 2,
     servers: Servers | None = None,
+    consistency: Consistency | None = None,
     **changes: Any,
 ) -> Plan:
     """A plan written by hand, resolved for a job; `changes` go to the job."""
     spec = job(workers=workers, **changes) if changes else _usual(workers)
-    plan = Plan(strategy="by hand", layers=layers, servers=servers or Servers())
+    plan = Plan(
+        strategy="by hand",
+        layers=layers,
+        servers=servers or Servers(),
+        consistency=consistency or Consistency(),
+    )
     found = resolve(plan, description, cluster_of(spec), spec)
     assert isinstance(found, Plan)
     return found

@@ -14,7 +14,7 @@ from engine.inputs.registry import dataset
 from engine.lab import permitted
 from engine.models.registry import model
 from engine.plan.cluster import parties
-from engine.plan.consistency import drifts, trains_alone
+from engine.plan.consistency import averages, drifts
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Consistency, Input, MessageCost, Plan, Servers, Wrapper
@@ -91,7 +91,7 @@ def view(planned: Planned) -> PlanView:
         servers=plan.servers if isinstance(plan, Plan) else Servers(),
         consistency=plan.consistency if isinstance(plan, Plan) else Consistency(),
         drifts=isinstance(plan, Plan) and drifts(plan.consistency),
-        averages=isinstance(plan, Plan) and trains_alone(plan.consistency),
+        averages=isinstance(plan, Plan) and averages(plan.consistency),
         input=plan.input if isinstance(plan, Plan) else Input(),
         parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
         notes=preview.notes(plan, description, spec, rows),

@@ -7,8 +7,9 @@ does not have.
 Traits, which the compatibility rules ask for:
   drifts     workers do not wait for one another in every step: their parameters differ, and an update has some
              workers' contributions
-  alone      workers train alone, and average what they have changed
+  alone      workers train alone, and what they have changed travels
   in-turn    fragments of the model are averaged by themselves, each in a step of its own
+Where workers drift and are alone, too, each takes what the others have changed whenever that comes.
 """
 
 from engine.catalogue import Axis, Mechanism
@@ -39,6 +40,12 @@ CONSISTENCY = Axis(
             summary="A contribution is applied when it arrives.",
             implementation="engine.consistency.asynchronous:Asynchronous",
             traits=frozenset({"drifts"}),
+        ),
+        Mechanism(
+            name="own-pace",
+            summary="Workers train at their own pace, and take one another's updates as they come.",
+            implementation="engine.consistency.own_pace:OwnPace",
+            traits=frozenset({"drifts", "alone"}),
         ),
         Mechanism(
             name="softsync",

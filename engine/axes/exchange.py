@@ -11,6 +11,7 @@ Traits, which the rules (`engine/plan/`), the protocol and the runtime ask for:
   encoded    it adds what the codec has made, in the type in which that travels
   factored   the factors of a layer's gradient travel in its place, and each worker multiplies them
   gathered   every worker gets every other's part as it is
+  unwaited   every worker adds what others have sent to its own parameters when it comes, and nobody holds the sum
   whole      what travels belongs to a whole layer: it has no slices and no buckets
 """
 
@@ -87,9 +88,10 @@ EXCHANGE = Axis(
         ),
         Exchange(
             name="peers",
-            summary="Decentralized: workers send updates to one another without a common point.",
-            missing="decentralized exchange needs asynchronous consistency, which is not built yet",
-            traits=frozenset({"worker", "counted"}),
+            summary="Decentralized: workers send their updates to one another, and add what has come, without a common"
+            " point.",
+            implementation="engine.exchange.peers:PeersExchange",
+            traits=frozenset({"worker", "counted", "unwaited"}),
         ),
     ),
 )

@@ -22,7 +22,7 @@ class Receiver(Protocol):
     def handle(self, header: Header, payload: Payload) -> None: ...
 
 
-_OF_UNITS = frozenset({Message.PUSH, Message.ANSWER, Message.ROUND})
+_OF_UNITS = frozenset({Message.PUSH, Message.ANSWER, Message.ROUND, Message.UPDATE})
 """What carries a unit, or a part of one."""
 BESIDE_BYTES = 1 << 12
 """Of such a message, beyond its elements as they are: of a part of a few elements, a codec's scales are longer than

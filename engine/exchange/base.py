@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from engine.plan.units import Unit
 from engine.protocol.messages import Message, Payload
@@ -50,6 +50,8 @@ class Surroundings:
     deadline_s: float
     lockstep: bool = True
     """Whether all workers use the same version of a unit in the same step, and the latest."""
+    lost: Callable[[int, int, str], None] = lambda rank, steps, reason: None
+    """(rank, steps, reason): a worker was lost of which so many steps had come."""
     written: Callable[[Unit], bool] = lambda unit: False
     """Whether something has written to the unit's parameters in this step, besides the update."""
 
@@ -103,4 +105,13 @@ class Exchange(Protocol):
 
     def close(self) -> None:
         """Release what the exchange holds; no unit is under way."""
+        ...
+
+
+@runtime_checkable
+class Counts(Protocol):
+    """An exchange that goes on without a worker that is lost, of which a message tells it. It knows others' steps."""
+
+    def contributed(self) -> dict[int, int]:
+        """By worker that this one has heard of: how many of its steps have come."""
         ...

@@ -1,5 +1,5 @@
-"""Workers that a job has lost and goes on without, as its servers have written down; and those that have joined it
-again, as they have."""
+"""Workers that a job has lost and goes on without, as its servers, or where there are none its other workers, have
+written down; and those that have joined it again, as they have."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ class Losses:
         return LOOK_S if any(map(self._launch.may_lose, self._launch.parties)) else math.inf
 
     def of(self, party: Party) -> dict[str, Any] | None:
-        """What servers have written about the loss of a worker; None where they go on with it. The last step may have
-        reached some of them only."""
+        """What those who go on have written about the loss of a worker; None where they go on with it. The last step
+        may have reached some of them only."""
         plan = self._launch.plan
         if not self._launch.may_lose(party) or not isinstance(plan, Plan):
             return None
         now = self.incarnation(party)
-        said = [self._said(self._launch.lost(party, shard), party) for shard in range(plan.servers.count)]
+        tellers = range(plan.servers.count or self._launch.job.cluster.workers)
+        said = [self._said(self._launch.lost(party, teller), party) for teller in tellers]
         found = [one for one in said if one is not None and _is_loss(one) and one.get("incarnation") == now]
         return max(found, key=lambda one: one["steps"], default=None)
 

@@ -12,7 +12,7 @@ from engine.axes.codec import CODEC
 from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refusals, refuse
-from engine.plan.consistency import Alone, trains_alone
+from engine.plan.consistency import Alone, trains_alone, unwaited
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.length import steps_per_epoch, total_steps
@@ -70,7 +70,7 @@ def _every_worker_has_it(layer: LayerPlan, plan: Plan) -> None:
 
 
 def _differences_can_be_summed(layer: LayerPlan, plan: Plan) -> None:
-    if "sums" not in EXCHANGE[layer.exchange].traits:
+    if "sums" not in EXCHANGE[layer.exchange].traits and not unwaited(plan.consistency):
         able = ", ".join(
             m.name for m in EXCHANGE if m.available and "sums" in m.traits and "nothing" not in m.traits
         )

@@ -219,7 +219,8 @@ def _stays_coded(entry: LayerPlan, override: Override) -> bool:
 def _following(order: Order, traits: frozenset[str]) -> Order:
     """The order with another exchange: what means nothing for that one follows it."""
     served = "server" in traits
-    apart = "whole" not in traits and not (served and order.unit == "bucket")
+    joins = not served and "unwaited" not in traits
+    apart = "whole" not in traits and (joins or order.unit != "bucket")
     answers = order.returns if (order.returns != "none") == served else "push" if served else "none"
     return Order(
         unit=order.unit if apart else "layer",

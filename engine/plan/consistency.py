@@ -60,7 +60,7 @@ class Consistency:
 
 @dataclass(frozen=True, kw_only=True)
 class Alone(Consistency):
-    """Workers train alone and average what they have changed: what modes with the trait `alone` share."""
+    """Workers train alone, and what they have changed travels: what modes with the trait `alone` share."""
 
     mode: str
     period: int | None = None
@@ -197,8 +197,18 @@ class Alone(Consistency):
 
 
 def trains_alone(consistency: Consistency) -> TypeGuard[Alone]:
-    """Whether workers train alone and average what they have changed."""
+    """Whether workers train alone, and what they have changed travels."""
     return "alone" in CONSISTENCY[consistency.mode].traits
+
+
+def averages(consistency: Consistency) -> bool:
+    """Whether workers that train alone meet for an average."""
+    return trains_alone(consistency) and not drifts(consistency)
+
+
+def unwaited(consistency: Consistency) -> bool:
+    """Whether each worker takes what the others have changed whenever that comes."""
+    return drifts(consistency) and trains_alone(consistency)
 
 
 def drifts(consistency: Consistency) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError, refusals, refuse
-from engine.plan.consistency import drifts
+from engine.plan.consistency import drifts, trains_alone, unwaited
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Plan
 
@@ -20,7 +20,8 @@ def check_consistency(plan: Plan, job: JobSpec) -> None:
     mode = CONSISTENCY[plan.consistency.mode].load()
     found = [*refusals(mode.check, plan.consistency, workers)]
     if drifts(plan.consistency):
-        for rule in (_nothing_needs_all_gradients, _sums_have_no_order, _answers_have_room):
+        apart = () if trains_alone(plan.consistency) else (_nothing_needs_all_gradients, _answers_have_room)
+        for rule in (_sums_have_no_order, *apart):
             found += refusals(rule, plan, job)
     refuse(found)
 
@@ -33,24 +34,43 @@ def policy_where_right(plan: Plan, job: JobSpec) -> Any:
 
 
 def warn_of_an_empty_record(plan: Plan, job: JobSpec) -> Plan:
-    """The plan, with a warning where updates are to be recorded of which each is known beforehand."""
-    if not job.telemetry.updates or drifts(plan.consistency):
+    """The plan, with a warning where updates are to be recorded of which each is known beforehand, or no server's."""
+    apart = unwaited(plan.consistency)
+    if not job.telemetry.updates or (drifts(plan.consistency) and not apart):
         return plan
-    idle = (
-        f"telemetry.updates has no effect: under {plan.consistency.mode} every update has all workers' contributions of"
-        " one step."
-    )
+    why = "no server updates" if apart else "every update has all workers' contributions of one step"
+    idle = f"telemetry.updates has no effect: under {plan.consistency.mode} {why}."
     return replace(plan, warnings=(*plan.warnings, idle))
 
 
 def check_layer_drifts(layer: LayerPlan, plan: Plan) -> None:
     """Raises UserError, for all that is wrong, where workers drift and this layer cannot be trained so."""
-    if drifts(plan.consistency):
-        refuse(
-            error
-            for rule in (_somebody_holds_the_truth, _servers_update)
-            for error in refusals(rule, layer, plan)
+    rules = [_updates_travel_where_nobody_waits]
+    if drifts(plan.consistency) and not trains_alone(plan.consistency):
+        rules += [_somebody_holds_the_truth, _servers_update]
+    refuse(error for rule in rules for error in refusals(rule, layer, plan))
+
+
+def _updates_travel_where_nobody_waits(layer: LayerPlan, plan: Plan) -> None:
+    """One of the two without the other has no meaning: nobody holds a sum, or nobody takes it."""
+    if unwaited(plan.consistency) == ("unwaited" in EXCHANGE[layer.exchange].traits):
+        return
+    able = ", ".join(m.name for m in EXCHANGE if m.available and "unwaited" in m.traits)
+    modes = ", ".join(m.name for m in CONSISTENCY if {"drifts", "alone"} <= m.traits)
+    if unwaited(plan.consistency):
+        raise UserError(
+            f"layers.{layer.layer}.exchange",
+            layer.exchange,
+            f"under {plan.consistency.mode} each worker takes others' updates as they come, and it makes one of all",
+            f"Use one of: {able}; or another consistency",
         )
+    raise UserError(
+        f"layers.{layer.layer}.exchange",
+        layer.exchange,
+        "workers send updates to one another by it, and add them when they come; under"
+        f" {plan.consistency.mode} they wait for what all, or a server, make of gradients",
+        f"Use another exchange, or consistency {modes}",
+    )
 
 
 def _somebody_holds_the_truth(layer: LayerPlan, plan: Plan) -> None:

@@ -97,10 +97,10 @@ class ClusterSpec:
     where workers may stop for longer, e.g. in a debugger or while the machine swaps."""
     worker_loss: Literal["end", "go-on", "rejoin"] = "end"
     """What happens when a worker is killed, crashes or falls silent. `end`: the job fails. `go-on`: the others train on
-    without it; for strategies in which workers do not wait for one another, with dedicated servers. `rejoin`: they do,
-    and it is started anew, `restarts` times at most, and contributes again. A worker's own error ends the job, but
-    under `rejoin`, where the next start may cure what Trainyard did not raise itself. Worker 0 evaluates and saves the
-    model: without it the job fails."""
+    without it; for strategies in which workers do not wait for one another, with dedicated servers or without any
+    (`decentralized-async`). `rejoin`: they do, with servers, and it is started anew, `restarts` times at most, and
+    contributes again. A worker's own error ends the job, but under `rejoin`, where the next start may cure what
+    Trainyard did not raise itself. Worker 0 evaluates and saves the model: without it the job fails."""
     restarts: int = 3
     """How often each worker is started anew, at most, under `worker_loss: rejoin`; after that, `go-on` holds for it.
     Without effect where `worker_loss` is another."""

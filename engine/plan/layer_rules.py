@@ -35,6 +35,7 @@ def layer_refusals(
     yield from refusals(_updates_need_a_server, layer, field)
     yield from refusals(_reducers_are_alone, layer, plan.servers, field)
     yield from refusals(_buckets_have_no_home, layer, field)
+    yield from refusals(_buckets_are_taken_whole, layer, field)
     yield from refusals(_slices_can_be_listed, layer, described, field)
     yield from refusals(_ordered_collectives_keep_one_order, layer, field)
     yield from refusals(_sums_of_what_travels_are_exact, layer, field)
@@ -124,6 +125,17 @@ def _buckets_have_no_home(layer: LayerPlan, field: str) -> None:
             "bucket",
             "servers address layers by key; a bucket has no home shard",
             "Use slices",
+        )
+
+
+def _buckets_are_taken_whole(layer: LayerPlan, field: str) -> None:
+    if "unwaited" in EXCHANGE[layer.exchange].traits and layer.order.unit == "bucket":
+        raise UserError(
+            f"{field}.order.unit",
+            "bucket",
+            "a worker takes its layers one by one, and what others send comes at any moment: what comes between two"
+            " layers of a bucket would be in one of them only",
+            "Use layer or slice",
         )
 
 

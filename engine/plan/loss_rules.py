@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from engine.axes.consistency import CONSISTENCY
 from engine.errors import UserError, refusals, refuse
-from engine.plan.consistency import drifts
+from engine.plan.consistency import drifts, unwaited
 from engine.plan.drift_rules import policy_where_right
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan, Wrapper
@@ -28,7 +28,12 @@ def check_worker_loss(plan: Plan | Wrapper, job: JobSpec) -> None:
         )
     refuse(
         error
-        for rule in (_somebody_is_left, _enough_are_left, _nothing_else_is_lost)
+        for rule in (
+            _somebody_is_left,
+            _enough_are_left,
+            _nothing_else_is_lost,
+            _somebody_has_what_was_missed,
+        )
         for error in refusals(rule, plan, job)
     )
 
@@ -56,7 +61,7 @@ def _enough_are_left(plan: Plan, job: JobSpec) -> None:
 
 
 def _nothing_else_is_lost(plan: Plan, job: JobSpec) -> None:
-    if plan.servers.where != "dedicated":
+    if plan.servers.count and plan.servers.where != "dedicated":
         raise UserError(
             _FIELD,
             job.cluster.worker_loss,
@@ -69,4 +74,14 @@ def _nothing_else_is_lost(plan: Plan, job: JobSpec) -> None:
             job.cluster.worker_loss,
             "some layers are on devices or stages, which are lost with a worker",
             "Use end, or leave all layers replicated",
+        )
+
+
+def _somebody_has_what_was_missed(plan: Plan, job: JobSpec) -> None:
+    if job.cluster.worker_loss == "rejoin" and unwaited(plan.consistency):
+        raise UserError(
+            _FIELD,
+            "rejoin",
+            f"servers give a worker that comes back its parameters, and under {plan.consistency.mode} there are none",
+            "Use go-on, or a strategy with servers",
         )

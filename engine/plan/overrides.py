@@ -73,8 +73,8 @@ class Override:
     """That strategy's own options; those left out keep its defaults."""
     exchange: str | None = None
     """How the workers' contributions meet. What the order cannot mean for another exchange follows it: a server's
-    answer is pushed, buckets become layers on a server, factors travel as layers, native collectives are first come,
-    first served, and without a server there are no answers to encode."""
+    answer is pushed, buckets become layers on a server and between peers, factors travel as layers, native collectives
+    are first come, first served, and without a server there are no answers to encode."""
     update: Literal["auto", "worker", "server"] | None = None
     """Where the optimizer runs."""
     codec: str | None = None

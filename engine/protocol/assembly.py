@@ -16,6 +16,7 @@ from engine.plan.rounds import Algorithm
 from engine.plan.units import Unit
 from engine.protocol.gathered import Gathered
 from engine.protocol.home import Home, Returns
+from engine.protocol.peers import Peers
 from engine.protocol.rounds import Rounds
 from engine.protocol.served import Served, ServedUnit
 
@@ -27,6 +28,7 @@ class WorkerMachines:
     served: dict[int, Served] = field(default_factory=dict)
     rounds: dict[int, Rounds] = field(default_factory=dict)
     gathered: dict[int, Gathered] = field(default_factory=dict)
+    peers: dict[int, Peers] = field(default_factory=dict)
     alone: set[int] = field(default_factory=set)
     """Units of which nothing travels."""
 
@@ -37,6 +39,7 @@ def worker_machines(plan: Plan, units: Sequence[Unit], *, rank: int, workers: in
     machines = WorkerMachines()
     served: dict[int, ServedUnit] = {}
     rounds: dict[str, dict[int, int]] = defaultdict(dict)
+    unwaited: dict[int, int] = {}
     gathered = Gathered(rank=rank, workers=workers)
     for unit in units:
         layer = choices[unit.layers[0]]
@@ -47,10 +50,14 @@ def worker_machines(plan: Plan, units: Sequence[Unit], *, rank: int, workers: in
             rounds[layer.exchange][unit.index] = unit.count
         elif "gathered" in EXCHANGE[layer.exchange].traits:
             machines.gathered[unit.index] = gathered
+        elif "unwaited" in EXCHANGE[layer.exchange].traits:
+            unwaited[unit.index] = unit.count
         else:
             machines.alone.add(unit.index)
     if served:
         machines.served = dict.fromkeys(served, Served(served))
+    if unwaited:
+        machines.peers = dict.fromkeys(unwaited, Peers(rank=rank, workers=workers, counts=unwaited))
     for name, counts in rounds.items():
         machine = Rounds(algorithm_of(name), rank=rank, workers=workers, counts=counts)
         machines.rounds |= dict.fromkeys(counts, machine)

@@ -25,7 +25,8 @@ class Message(IntEnum):
     LENGTH = 2
     """Worker 0 tells dedicated servers how many steps the job has [none; `step` is their number]."""
     FINISH = 15
-    """A worker contributes nothing to a unit after `step`, and wants it when nobody does any more [none]."""
+    """A worker contributes nothing to a unit after `step`, and wants it when nobody does any more [none]. It tells the
+    unit's server, or its peers."""
     PUSH = 3
     """A worker's gradient of a unit for its server [present pieces; presence mask in meta]."""
     NOTIFY = 4
@@ -54,6 +55,8 @@ class Message(IntEnum):
     WELCOME = 19
     """A server tells a worker that has returned from which step on it may contribute [none; `step` is that step; `part`
     is 1 where nobody else contributes any more]."""
+    UPDATE = 25
+    """What a worker has changed in a unit, for each of its peers [present pieces; mask in meta]."""
     JOIN = 24
     """A worker that has returned will contribute from `step` on, the latest of all servers' [none]."""
     END = 10

@@ -15,7 +15,7 @@ from engine.consistency.policies import policy_of
 from engine.coordination.agreement import Agreement
 from engine.coordination.gather import Gather
 from engine.coordination.team import Team
-from engine.exchange.base import Exchange, Surroundings
+from engine.exchange.base import Counts, Exchange, Surroundings
 from engine.exchange.native import join_process_group
 from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
@@ -24,7 +24,7 @@ from engine.launch import PATIENCE_S, Launch
 from engine.plan.consistency import drifts, trains_alone
 from engine.plan.plan import Wrapper
 from engine.plan.units import carried
-from engine.protocol.messages import Lane
+from engine.protocol.messages import Lane, Message
 from engine.replica.averaging import Differences, carriers_of
 from engine.replica.base import Replica
 from engine.replica.by_plan import PlanReplica
@@ -35,6 +35,7 @@ from engine.replica.wrapped import wrapped_class
 from engine.runtime.computing import computing
 from engine.runtime.crossing import Crossing
 from engine.runtime.initial import InitialState, first_values
+from engine.runtime.losses import record_loss, tell
 from engine.runtime.party import PartyBase, home_of, load_choices, of_shard
 from engine.runtime.pipeline import Stage
 from engine.runtime.place import Place, Whole
@@ -212,6 +213,23 @@ class Assembly:
         self._rejoin.check(checksum)
         return self._rejoin.join(self.exchanges, units, self.versions)
 
+    def tells_of_loss(self) -> Callable[[int, str], None] | None:
+        """To be called with a worker that was lost, and why; None: no exchange here counts workers."""
+        counting = [index for index, exchange in self.exchanges.items() if isinstance(exchange, Counts)]
+        if not counting:
+            return None
+
+        def told(rank: int, reason: str) -> None:
+            meta = reason.encode()
+            tell(self._base.endpoint, Lane.WORKER, Message.LOST, rank, unit=counting[0], meta=meta)
+
+        return told
+
+    def heard(self, steps: int) -> dict[int, int]:
+        """By rank, where an exchange here counts workers: how many steps of each have come. `steps`: this one's."""
+        counting = [exchange for exchange in self.exchanges.values() if isinstance(exchange, Counts)]
+        return {self.rank: steps} | counting[0].contributed() if counting else {}
+
     def _writes(
         self, model: nn.Module, trainable: Mapping[str, Parameter], served: Collection[str]
     ) -> Writes | None:
@@ -270,6 +288,7 @@ class Assembly:
                 rendezvous=launch.rendezvous + "-native",
                 deadline_s=launch.deadline_s,
                 lockstep=policy.lockstep or (self.team.size == 1 and policy.in_place),
+                lost=lambda rank, steps, reason: record_loss(base, self.rank, rank, 0, steps, reason),
                 written=(lambda unit: False) if writes is None else writes.in_unit,
             )
             exchange: Exchange = EXCHANGE[name].load()(context)

@@ -15,7 +15,7 @@ from engine.plan.cluster import Party
 from engine.plan.consistency import drifts
 from engine.protocol.messages import Lane, Message, Payload
 from engine.runtime.initial import InitialState, empty_state
-from engine.runtime.losses import may_lose_workers, record_loss, say_contributed
+from engine.runtime.losses import may_lose_workers, record_loss, say_contributed, tell
 from engine.runtime.party import PartyBase, exchanged_parameters, load_choices, of_shard
 from engine.state.choice import Choice
 from engine.state.update_record import UpdateRecord
@@ -24,9 +24,6 @@ from engine.transport.endpoint import Endpoint
 from engine.transport.message import Header
 
 _WATCH_S = 1.0
-_AFTER_ALL_ELSE = 2**30
-"""Priority of the word that a worker was lost, or is there again: what had arrived from it is applied first, and what
-was sent to it has left before it is told that it may join."""
 
 
 def make_shard(
@@ -117,27 +114,11 @@ class Server:
 
 
 def _tell_of_loss(endpoint: Endpoint, rank: int, reason: str) -> None:
-    _tell_shard(endpoint, Message.LOST, rank, meta=reason.encode())
+    tell(endpoint, Lane.SERVER, Message.LOST, rank, meta=reason.encode())
 
 
 def _tell_of_return(endpoint: Endpoint, rank: int, incarnation: int) -> None:
-    _tell_shard(endpoint, Message.RETURNED, rank, step=incarnation)
-
-
-def _tell_shard(endpoint: Endpoint, kind: Message, rank: int, *, step: int = 0, meta: bytes = b"") -> None:
-    """In the shard's own lane, after what the worker has sent and before what nobody waits for."""
-    endpoint.send(
-        endpoint.index,
-        Header(
-            kind=kind,
-            lane=Lane.SERVER,
-            origin=endpoint.index,
-            step=step,
-            part=rank,
-            priority=_AFTER_ALL_ELSE,
-            meta=meta,
-        ),
-    )
+    tell(endpoint, Lane.SERVER, Message.RETURNED, rank, step=incarnation)
 
 
 class _Told:

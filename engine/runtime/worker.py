@@ -153,7 +153,7 @@ class Worker:
             end_training(base.endpoint, base.servers)
             base.rendezvous.publish(OVER, "")
         if self._goes_on:
-            outcome = replace(outcome, samples=samples_contributed(base, loader))
+            outcome = replace(outcome, samples=samples_contributed(base, loader, parts.heard(outcome.steps)))
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
 
@@ -167,7 +167,9 @@ class Worker:
         stop = self._parts.stop
         first = stop is not None and self._parts.rank == 0
         may_lose_workers(
-            self._base, returned=(lambda rank, _: stop.tell_again(rank)) if stop and first else None
+            self._base,
+            told=self._parts.tells_of_loss(),
+            returned=(lambda rank, _: stop.tell_again(rank)) if stop and first else None,
         )
         return 0
 

@@ -20,7 +20,7 @@ from engine.plan.plan import Plan
 from engine.plan.traffic import factor_bytes
 from engine.plan.units import Unit, cut
 from engine.protocol.assembly import homes, worker_machines
-from engine.protocol.instructions import Advance, Content, Instruction, Send, Summed, Update
+from engine.protocol.instructions import Advance, Content, Instruction, Part, Send, Summed, Update
 from engine.protocol.messages import Message
 from engine.simulate.clock import VirtualClock
 from engine.simulate.network import Network, Passed, VirtualNetwork
@@ -93,6 +93,8 @@ class _Worker:
             for unit in units:
                 if unit in self.machines.served:  # its gradient says that it was computed on this version
                     self.machines.served[unit].installed(unit, self.read.get(unit, 0))
+                if unit in self.machines.peers:
+                    run.applied(unit, self.machines.peers[unit].taken(unit))
             run.clock.at(
                 run.clock.now_ns + run.compute[layer].forward_ns, partial(self._forward, position + 1)
             )
@@ -152,6 +154,8 @@ class _Worker:
             found = machines.served[index].ready(index, self.step)
         elif index in machines.rounds:
             found = machines.rounds[index].ready(index, self.step)
+        elif index in machines.peers:
+            found = machines.peers[index].ready(index, self.step)
         else:
             found = machines.gathered[index].ready(index, self.step)
         self._run.carry_out(self.rank, found)
@@ -166,6 +170,9 @@ class _Worker:
                 return machines.served[unit].answered(unit, header.step)
             case Message.ROUND:
                 return machines.rounds[unit].arrived(unit, header.step, header.part, header.origin)
+            case Message.UPDATE:
+                machine, given = machines.peers[unit], (unit, header.step, header.origin)
+                return [*machine.arrived(*given), *machine.added(*given, header.version)]
             case _:
                 return machines.gathered[unit].arrived(unit, header.step, header.origin)
 
@@ -234,6 +241,9 @@ class _Run:
         assert not stuck, f"workers {stuck} wait for what does not come"
         return self.found
 
+    def applied(self, unit: int, parts: Sequence[Part]) -> None:
+        self.found.applied.update((unit, part.rank, part.staleness) for part in parts)
+
     def carry_out(self, party: int, found: Sequence[Instruction]) -> None:
         """What a machine of `party` says."""
         for number, instruction in enumerate(found):
@@ -246,7 +256,7 @@ class _Run:
                 self.carry_out(party, machine.summed(instruction.unit, instruction.step))
             elif isinstance(instruction, Update):
                 unit = instruction.unit
-                self.found.applied.update((unit, part.rank, part.staleness) for part in instruction.parts)
+                self.applied(unit, instruction.parts)
                 if takes_ns := self._update_ns(self._unit[unit]):
                     rest = partial(self.carry_out, party, found[number + 1 :])
                     self.clock.at(self.clock.now_ns + takes_ns, rest)
@@ -265,10 +275,18 @@ class _Run:
             payload_bytes=size,
             version=send.version,
         )
-        on_sent = partial(self._sent, party, send) if send.kind == Message.ROUND else None
         for peer in send.peers:
             self.found.moved[party, peer, send.unit] += size
-            self._network.send(party, peer, header, on_sent)
+            self._network.send(party, peer, header, self._on_sent(party, peer, send))
+
+    def _on_sent(self, party: int, peer: int, send: Send) -> Callable[[], None] | None:
+        """Of a message that a machine asks about."""
+        if send.kind == Message.UPDATE:
+            return partial(self._left, party, peer, send.unit)
+        return partial(self._sent, party, send) if send.kind == Message.ROUND else None
+
+    def _left(self, party: int, peer: int, unit: int) -> None:
+        self.carry_out(party, self._workers[party].machines.peers[unit].sent(unit, peer))
 
     def _sent(self, party: int, send: Send) -> None:
         self.carry_out(party, self._workers[party].machines.rounds[send.unit].sent(send.unit, send.step))

@@ -273,7 +273,7 @@ class Recording:
         self._server(Kind.UPDATE, choice, step, NONE, start_ns)
 
     def applied_late(self, choice: Choice, parts: Iterable[Part]) -> None:
-        """A server has updated a unit with these contributions, each of which may be stale."""
+        """A server has updated a unit with these contributions, or a worker its own, each of which may be stale."""
         now_ns, count = self.now_ns(), self.recorder.staleness.count
         for part in parts:
             count(choice.layer_index, part.rank, part.staleness, now_ns)

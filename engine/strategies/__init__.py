@@ -23,6 +23,7 @@ from engine.strategies import (
     bounded_staleness,
     central_reduce,
     ddp,
+    decentralized_async,
     diloco,
     fsdp,
     hybrid,
@@ -69,6 +70,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     staleness_aware.STRATEGY,
     softsync.STRATEGY,
     bounded_staleness.STRATEGY,
+    decentralized_async.STRATEGY,
     ddp.STRATEGY,
     fsdp.STRATEGY,
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from engine.axes.codec import CODEC
 from engine.catalogue import STRICT
@@ -12,6 +13,7 @@ from engine.plan.cluster import Cluster
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.encoding import Encoding, encoding
 from engine.plan.plan import LayerPlan, Order, Plan, Servers
+from engine.plan.serde import to_plain
 from engine.plan.sizing import USUAL_SIZE, slice_elements
 from engine.plan.sizing import bucket_bytes as sized_buckets
 from engine.strategies.base import plan_every_layer, trainable_layers
@@ -52,22 +54,35 @@ class CodecOptions:
     """Whether messages say in Golomb-Rice code which elements they have, where that is shorter: of `top-k`,
     `threshold`, `adacomp` and `dgc`. Fewer bytes, as many as values happen to need, and more time."""
 
+    CODED_WHERE_IT_CAN_BE: ClassVar[bool] = False
+    """Whether that has no effect on a codec that sends every element; else it is refused."""
+    USUAL: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """By codec: options in place of its own defaults."""
+
     def __post_init__(self) -> None:
         CODEC.require(self.codec, "codec")
-        encoding(self.codec, self.codec_options, entropy_coding=self.entropy_coding)
+        self._way()
 
     @property
     def way(self) -> Encoding:
         """The codec with its options."""
-        return encoding(self.codec, self.codec_options, entropy_coding=self.entropy_coding)
+        return self._way()
+
+    def _way(self) -> Encoding:
+        coded = self.entropy_coding
+        if self.CODED_WHERE_IT_CAN_BE and "sparse" not in CODEC[self.codec].traits:
+            coded = False
+        given = {**self.USUAL.get(self.codec, {}), **self.codec_options}
+        return encoding(self.codec, given, entropy_coding=coded)
 
     @property
     def travels(self) -> dict[str, Any]:
         """What a layer's plan says of it."""
+        way = self.way
         return {
-            "codec": self.codec,
-            "codec_options": self.codec_options,
-            "entropy_coding": self.entropy_coding,
+            "codec": way.codec,
+            "codec_options": to_plain(way.options),
+            "entropy_coding": way.entropy_coding,
         }
 
 

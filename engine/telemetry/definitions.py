@@ -299,7 +299,7 @@ DEFINITIONS: Mapping[str, str] = {
         "of a worker's contribution to a unit: how many updates the unit has seen between the version that the "
         "contribution was computed on and the update that it is applied in; 0 where nobody else's came in between, as "
         "wherever workers meet in every step; of several that make one update, each has its own, and what is held back "
-        "grows stale meanwhile"
+        "grows stale meanwhile; where workers send updates to one another, each of them counts what it takes"
     ),
     "steps ahead": (
         "how many steps more a worker has ended than the worker that has ended the fewest, at the same moment"

@@ -1,4 +1,5 @@
-"""How stale the contributions were that a server's shards have applied: counted, not kept one by one.
+"""How stale the contributions were that a server's shards, or a worker of its peers', have applied: counted, not kept
+one by one.
 
 An asynchronous job applies thousands of contributions in a second. They differ in little, and nobody asks for a single
 one: what is asked is how many of a worker's, to a layer, in a while, were so and so stale. So each costs one addition,

@@ -204,7 +204,7 @@ SPLIT = {"strategy": "parameter-server", "options": {"split_over": 10}}
 REFUSED: list[tuple[list[dict[str, Any]], dict[str, Any], str, str]] = [
     ([{"layers": "fc"}], {}, "overrides.0", "'layers named fc': changes nothing. Give a strategy, or one of exchange"),
     ([{"codec": "zip"}], {}, "overrides.0.codec", "no such value of the axis codec"),
-    ([{"exchange": "peers"}], {}, "overrides.0.exchange", "not available"),
+    ([{"layers": "fc", "exchange": "peers"}], {}, "layers.fc.exchange", "consistency own-pace"),
     ([{"codec": "fp16", "options": {"a": 1}}], {}, "overrides.0.options", "belong to no strategy"),
     ([{"codec": "fp16", "least_parameters": -1}], {}, "overrides.0.least_parameters", "must not be negative"),
     ([{"pattern": "fc"}], {}, "overrides.0.pattern", "no such field of Override"),

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from engine.axes.consistency import CONSISTENCY
 from engine.errors import UnknownNameError, UserError
 from engine.plan.documents import dump_yaml, load_file, load_text
 from engine.plan.job import JobSpec
@@ -261,7 +260,7 @@ OF_BEFORE: dict[str, dict[str, Any]] = {
 """By mode: what its settings were in plans that named all modes' settings, with null for those of others."""
 
 
-@pytest.mark.parametrize("mode", CONSISTENCY.names)
+@pytest.mark.parametrize("mode", OF_BEFORE)
 def test_a_plan_that_was_stored_with_all_modes_settings_is_read(mode: str) -> None:
     everything = {name: None for settings in OF_BEFORE.values() for name in settings} | {"state": []}
     stored = {"strategy": "x", "layers": [], "consistency": {"mode": mode, **everything, **OF_BEFORE[mode]}}

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from random import Random
 
 import pytest
 
 from engine.consistency.asynchronous import Asynchronous
 from engine.consistency.bounded_staleness import BoundedStaleness
 from engine.consistency.every_step import EveryStep
+from engine.consistency.own_pace import OwnPaceSettings
 from engine.consistency.policy import Policy
 from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Servers
+from engine.protocol.peers import AHEAD
 from engine.simulate.declared import declared
 from engine.simulate.network import VirtualNetwork
 from engine.simulate.run import Compute, simulate
@@ -107,3 +110,43 @@ def test_staleness_is_seen_on_the_virtual_clock(policy: Callable[[], Policy], st
         assert worker in range(3)
         counts[staleness] += count
     assert counts == stale
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_peers_wait_for_nobody_and_only_for_a_link_that_is_always_late(seed: int) -> None:
+    """Links of rates drawn at random carry a step's updates within a step, but for one worker's, which takes three: it
+    alone waits, when as many of its updates as may have not left, and then for its link, step after step."""
+    random, workers, steps, slow = Random(seed), 4, 12, seed % 4
+    model = made_up((250_000,))
+    order = Order(unit="layer", depart="when-ready", rank="fifo")
+    plan = resolved(
+        model,
+        LayerPlan(layer="l0", exchange="peers", order=order),
+        workers=workers,
+        consistency=OwnPaceSettings(),
+    )
+    a_step = 3 * 8 * 1_000_000 / 2  # its updates for three peers, in a step of two units
+    rates = {(f"host{rank}", "out"): a_step * random.uniform(1.05, 3) for rank in range(workers)}
+    rates[f"host{slow}", "out"] = a_step / 3
+    network = partial(VirtualNetwork, rates_bps=rates, latency_ns=random.randrange(UNIT_NS // 1000))
+    found = simulate(
+        plan, model, workers=workers, steps=steps, policy=Asynchronous, network=network,
+        compute={layer.name: Compute(UNIT_NS, UNIT_NS) for layer in model.layers},
+    )  # fmt: skip
+    for rank in range(workers):
+        begun = [found.begun_ns[rank, step] / UNIT_NS for step in range(steps + 1)]
+        if rank != slow:
+            assert begun == [2 * step for step in range(steps + 1)]
+    waits = {wait.step for wait in found.waited}
+    assert {wait.rank for wait in found.waited} == {slow}
+    assert min(waits) > AHEAD
+    assert waits == set(range(min(waits), steps + 1))
+    # What comes by the slow link is the stalest.
+    taken = Counter(rank for _, rank, _ in found.applied.elements())
+    stale = [
+        sum(staleness * count for (_, rank, staleness), count in found.applied.items() if rank == each)
+        / taken[each]
+        for each in range(workers)
+    ]
+    assert max(range(workers), key=stale.__getitem__) == slow
+    assert found.moved == {key: steps * size for key, size in by_formula(plan, model, workers).items()}

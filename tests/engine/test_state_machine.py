@@ -28,9 +28,10 @@ from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
 from engine.consistency.every_step import EveryStep
 from engine.protocol.home import Returns
-from tests.engine import peers_world, served_world
+from tests.engine import peers_world, served_world, unwaited_world
 from tests.engine import test_protocol_peers as peers
 from tests.engine import test_protocol_served as served
+from tests.engine import test_protocol_unwaited as unwaited
 
 AVERAGES = ("average", "streaming")
 RETURNS: tuple[Returns, ...] = ("push", "notify-pull", "deferred-pull")
@@ -39,7 +40,7 @@ MOST_LOST = 9
 RULES = 80
 """That hypothesis chooses in one interleaving; what is left happens in an order drawn from a seed."""
 NUMBER = st.integers(0, 2**16)
-World = served_world.World | peers_world.World
+World = served_world.World | peers_world.World | unwaited_world.World
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +62,15 @@ class Combination:
     @property
     def most_lost(self) -> int:
         """How many losses of workers its job may go on after."""
+        if self.exchange == "peers":
+            return MOST_LOST
         if self.returns is None or self.mode not in (*served.LOST, "bounded 0 by clock"):
             return 0
         return MOST_LOST
 
     def world(self, workers: int, rank_order: bool, random: Random) -> World:
+        if self.exchange == "peers":
+            return unwaited.world(workers, random)
         if self.returns is None:
             return peers_world.World(
                 lambda rank: peers.EXCHANGES[self.exchange](rank, workers),
@@ -92,6 +97,7 @@ class Combination:
 
 
 COMBINATIONS = [
+    Combination(exchange="peers", mode="own-pace"),
     *(
         Combination(exchange=exchange, mode=mode)
         for exchange in peers.EXCHANGES
@@ -133,7 +139,9 @@ class Interleaving(RuleBasedStateMachine):
         self.rank_order, self.losses_from = rank_order, losses_from
         self.world = self.combination.world(workers, rank_order, Random(seed))
 
-    def coming(self) -> list[served_world.Travelling] | list[peers_world.Travelling]:
+    def coming(
+        self,
+    ) -> list[served_world.Travelling] | list[peers_world.Travelling] | list[unwaited_world.Travelling]:
         return [each for each in self.world.coming() if not {each.source, each.peer} & self.held_up]  # type: ignore[return-value]
 
     @precondition(lambda self: self.coming())
@@ -164,10 +172,12 @@ class Interleaving(RuleBasedStateMachine):
     @rule(number=NUMBER)
     def a_worker_is_lost(self, number: int) -> None:
         ranks = self.losable()
-        self.served.lose(ranks[number % len(ranks)])
+        self.losing.lose(ranks[number % len(ranks)])
         self.lost += 1
 
-    @precondition(lambda self: self.lost > 0 and len(self.gone()) > 0)
+    @precondition(
+        lambda self: self.lost > 0 and isinstance(self.world, served_world.World) and len(self.gone()) > 0
+    )
     @rule(number=NUMBER)
     def a_worker_returns(self, number: int) -> None:
         gone = self.gone()
@@ -178,15 +188,21 @@ class Interleaving(RuleBasedStateMachine):
         assert isinstance(self.world, served_world.World)
         return self.world
 
+    @property
+    def losing(self) -> served_world.World | unwaited_world.World:
+        assert not isinstance(self.world, peers_world.World)
+        return self.world
+
     def gone(self) -> list[int]:
         return [rank for rank, worker in self.served.workers.items() if not worker.alive]
 
     def losable(self) -> list[int]:
         """Those without whom enough are left, from the moment on at which any may be lost."""
-        if len(self.served.begun) < self.losses_from:
+        if len(self.losing.begun) < self.losses_from:
             return []
-        alive = [rank for rank, worker in self.served.workers.items() if worker.alive]
-        return alive if len(alive) > max(1, self.served.policy.least_workers) else []
+        alive = [rank for rank, worker in self.losing.workers.items() if worker.alive]
+        least = self.losing.policy.least_workers if isinstance(self.losing, served_world.World) else 1
+        return alive if len(alive) > max(1, least) else []
 
     @invariant()
     def what_is_applied_is_so_once_and_within_the_bound(self) -> None:
@@ -208,6 +224,11 @@ class Interleaving(RuleBasedStateMachine):
         self.looked = len(self.world.begun)
 
     @invariant()
+    def what_peers_add_they_add_once(self) -> None:
+        if isinstance(self.world, unwaited_world.World):
+            unwaited.check_that_nothing_is_added_twice(self.world)
+
+    @invariant()
     def what_has_been_summed_is_everybodys(self) -> None:
         if isinstance(self.world, peers_world.World):
             for rank, unit, step in self.world.sums.keys() - self.summed:
@@ -221,6 +242,8 @@ class Interleaving(RuleBasedStateMachine):
         self.world.run()
         if isinstance(self.world, peers_world.World):
             peers.all_were_summed_once(self.world)
+        elif isinstance(self.world, unwaited_world.World):
+            unwaited.all_have_all(self.world)
         elif self.combination.averages:
             self.all_were_averaged_once(self.world)
         elif self.lost:
@@ -267,14 +290,15 @@ def test_ten_thousand_interleavings_are_tried() -> None:
 def test_every_mode_is_tried_with_every_exchange_that_can_have_it() -> None:
     """By traits, as the rules refuse (`engine/plan/averaging.py`, `drift_rules.py`)."""
     able = {
-        (row.rounds, "server" in row.traits, "gathered" in row.traits, mode.name)
+        (row.rounds, "server" in row.traits, "gathered" in row.traits, "unwaited" in row.traits, mode.name)
         for row in EXCHANGE
         for mode in CONSISTENCY
         if row.available
         and "counted" in row.traits
         and "nothing" not in row.traits
-        and ("drifts" not in mode.traits or "server" in row.traits)
-        and ("alone" not in mode.traits or "sums" in row.traits)
+        and ("unwaited" in row.traits) == ({"drifts", "alone"} <= mode.traits)
+        and ("unwaited" in row.traits or "drifts" not in mode.traits or "server" in row.traits)
+        and ("unwaited" in row.traits or "alone" not in mode.traits or "sums" in row.traits)
     }
     modes = {
         name: row.name
@@ -288,6 +312,7 @@ def test_every_mode_is_tried_with_every_exchange_that_can_have_it() -> None:
             f"engine.plan.rounds:{rounds[one.exchange]}" if one.exchange in rounds else None,
             one.returns is not None,
             one.exchange == "factors",
+            one.exchange == "peers",
             modes.get(one.mode, one.mode),
         )
         for one in COMBINATIONS

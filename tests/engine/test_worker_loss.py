@@ -16,6 +16,8 @@ import pytest
 from engine.errors import UserError
 from engine.gang import losses
 from engine.gang.gang import Gang, GangEnd
+from engine.inputs.build import load_dataset
+from engine.inputs.sharding import global_batch_at, shard
 from engine.plan.job import LEAST_SILENCE_S, JobSpec
 from engine.plan.plan import Plan
 from engine.state.update_record import read
@@ -95,6 +97,53 @@ def test_the_others_go_on_without_a_killed_worker(
     assert not (launch.result / "summary-2.json").exists()
 
 
+def between_peers(marks: Path, **cluster: Any) -> JobSpec:
+    """Without servers."""
+    spec = spec_of("decentralized-async", marks)
+    strategy = replace(spec.strategy, options={"codec_options": {"threshold": 1e-4}})
+    telemetry = replace(spec.telemetry, updates=False)
+    return replace(spec, strategy=strategy, telemetry=telemetry, cluster=replace(spec.cluster, **cluster))
+
+
+@pytest.mark.usefixtures("gang_lane", "data_plane")
+def test_peers_go_on_without_a_killed_worker(tmp_path: Path) -> None:
+    spec = between_peers(tmp_path)
+    with started(spec, tmp_path) as gang:
+        kill(gang, tmp_path, "worker 2")
+        end = ended(gang)
+        launch = gang._launch
+    assert end.status == "succeeded", end.reason
+    (lost,) = end.lost
+    assert lost.startswith("worker 2 was lost after ")
+    assert lost.endswith(" steps: killed by SIGKILL")
+    summaries = [json.loads(launch.summary(rank).read_text()) for rank in (0, 1)]
+    assert [each["steps"] for each in summaries] == [STEPS] * 2
+    data, training = load_dataset(spec.data).train, spec.training
+    batches = [
+        global_batch_at(step, len(data), training.global_batch, training.seed) for step in range(STEPS)
+    ]
+    own = sum(len(shard(batch, rank, 3)) for batch in batches for rank in (0, 1))
+    of_lost = [len(shard(batch, 2, 3)) for batch in batches]
+    # It was killed in the forward pass of step 3: some of step 2 may not have left it.
+    possible = {own + sum(of_lost[:steps]) for steps in range(2, STEPS)}
+    assert {each["samples"] for each in summaries} <= possible
+    assert not launch.summary(2).exists()
+
+
+@pytest.mark.usefixtures("gang_lane", "data_plane")
+def test_a_peer_that_falls_silent_is_ended_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its link is full sooner or later, and who sends to it waits; then it is given up."""
+    monkeypatch.setattr(losses, "GRACE_S", 0.0)
+    with started(between_peers(tmp_path, silence_s=LEAST_SILENCE_S), tmp_path) as gang:
+        kill(gang, tmp_path, "worker 1", signal.SIGSTOP)
+        end = ended(gang)
+    assert end.status == "succeeded", end.reason
+    assert "worker 1 was lost after " in end.reason
+    assert "no sign of life" in end.reason
+
+
 @pytest.mark.usefixtures("gang_lane", "data_plane")
 def test_a_worker_that_falls_silent_is_ended_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -153,6 +202,7 @@ def test_too_few_workers_for_an_update_end_the_job(tmp_path: Path) -> None:
         ("async-sgd", 2, {"where": "beside"}, "a shard's parameters are lost with its worker"),
         ("async-sgd", 1, {"where": "dedicated", "servers": 1}, "nobody is left without the only worker"),
         ("softsync", 3, {**DEDICATED, "contributions": 3}, "as many contributions as there are workers, 3"),
+        ("decentralized-async", 1, {}, "nobody is left without the only worker"),
     ],
 )
 def test_jobs_that_cannot_go_on_are_refused(
@@ -173,3 +223,12 @@ def test_a_plan_that_can_go_on_is_the_same(tmp_path: Path) -> None:
     spec = spec_of("async-sgd", tmp_path)
     assert isinstance(plan_of(spec), Plan)
     assert plan_of(spec) == plan_of(replace(spec, cluster=replace(spec.cluster, worker_loss="end")))
+
+
+def test_nobody_gives_a_worker_its_parameters_back_where_there_is_no_server(tmp_path: Path) -> None:
+    assert isinstance(plan_of(between_peers(tmp_path)), Plan)
+    with pytest.raises(
+        UserError, match=r"servers give a worker that comes back its parameters.*Use go-on"
+    ) as refused:
+        plan_of(between_peers(tmp_path, worker_loss="rejoin"))
+    assert refused.value.field == "cluster.worker_loss"

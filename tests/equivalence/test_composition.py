@@ -27,6 +27,7 @@ from engine.strategies.base import Strategy
 from tests.equivalence.test_synchronous_strategies import OPTIONS
 from tests.jobs import Run, describe, distance, job, reference, succeed
 from tests.pairs import (
+    KINDS,
     MOVES,
     SIZES,
     Choices,
@@ -37,9 +38,11 @@ from tests.pairs import (
     covering,
     every_option,
     every_pair,
+    holding_pairs,
     kind_of,
     pairs_in,
     refusals_in,
+    unwaited,
     verdicts_of,
 )
 from tests.traffic import assert_declared
@@ -81,27 +84,18 @@ def verdicts(workers: int) -> list[Verdict]:
 
 
 def possible_choices(workers: int) -> list[Choices]:
-    return [choices for choices, error in verdicts(workers) if error is None]
+    """Of jobs in which workers meet in every step."""
+    return [choices for choices, error in verdicts(workers) if error is None and not unwaited(choices)]
+
+
+def unwaited_choices() -> list[Choices]:
+    """Of jobs in which nobody waits for another worker's updates."""
+    return [choices for choices, error in verdicts(2) if error is None and unwaited(choices)]
 
 
 @cache
 def refused_pairs(workers: int) -> dict[Pair, Refusal]:
     return refusals_in(verdicts(workers))
-
-
-def holding_pairs(possible: Sequence[Choices], kind: str) -> list[Choices]:
-    """A few of the possible choices that hold every pair of those whose codecs are of this kind of `KINDS` and
-    `moving`, or of one before it, but for the pairs that those before it hold."""
-    kinds = [*KINDS, "moving"]
-    kinds = kinds[: kinds.index(kind) + 1]
-    before = [choices for choices in possible if kind_of(choices) in kinds[:-1]]
-    chosen = [choices for choices in possible if kind_of(choices) in kinds]
-    return covering(chosen, pairs_in(chosen) - pairs_in(before))
-
-
-KINDS = {"lossless": 0.0, "rounded": 1e-3, "remembered": 0.05, "random": 0.5}
-"""Of codecs: how far a few steps may lead. Of those that keep what they lose, down to one bit, or draw at random,
-`test_error_feedback.py` proves every message; here they come to the end in company of any other choice."""
 
 
 def assert_close(far: float, *, bound: float, kind: str) -> None:
@@ -146,7 +140,7 @@ def assert_bytes(run: Run, plan: Plan) -> None:
 
 def test_every_pair_of_values_combines_or_is_refused_by_a_rule() -> None:
     refusals = refused_pairs(2)
-    allowed = pairs_in([*possible_choices(2), *possible_choices(1)])
+    allowed = pairs_in([*possible_choices(2), *possible_choices(1), *unwaited_choices()])
     assert not every_pair() - allowed - set(refusals), "refused, but by no rule about the two"
     for pair in set(refusals) - allowed:
         module, _, name = refusals[pair].rule.partition(".")
@@ -166,6 +160,7 @@ def test_a_few_pairs_are_known_to_be_refused() -> None:
         (("exchange", "ring-allreduce"), ("update", "server")): "layer_rules._updates_need_a_server",
         (("exchange", "parameter-server"), ("unit", "bucket")): "layer_rules._buckets_have_no_home",
         (("exchange", "factors"), ("unit", "slice")): "layer_rules._factors_travel_whole",
+        (("exchange", "peers"), ("unit", "bucket")): "layer_rules._buckets_are_taken_whole",
     }
     assert {pair: refusals[frozenset(pair)].rule for pair in expected} == expected
 
@@ -176,7 +171,8 @@ def test_every_pair_that_combines_is_exact_in_one_job(workers: int, tmp_path: Pa
     rows = holding_pairs(possible_choices(2), "lossless")
     run, far = trained(by_layer(rows), workers, tmp_path, name="p3", options={"servers": 1})
     assert far <= 1e-12
-    available = {mechanism.name for mechanism in EXCHANGE if mechanism.available} - {"none"}
+    meeting = [row for row in EXCHANGE if row.available and "unwaited" not in row.traits]
+    available = {row.name for row in meeting} - {"none"}
     assert {entry.exchange for entry in run.launch.plan.layers} == available
 
 
@@ -227,6 +223,10 @@ def test_what_only_one_worker_can_hold_combines_there(tmp_path: Path) -> None:
     assert far <= 1e-12
 
 
+def unwaited_rows(kind: str) -> list[Choices]:
+    return holding_pairs(unwaited_choices(), kind)
+
+
 @cache
 def trained_pairs() -> set[Pair]:
     """Of a layer's choices, in those jobs."""
@@ -236,6 +236,7 @@ def trained_pairs() -> set[Pair]:
             *(row for kind in KINDS if kind != "lossless" for row in rounding_rows(kind)),
             *rounding_rows("moving"),
             *rows_of_one_worker(),
+            *(row for kind in KINDS for row in unwaited_rows(kind)),
         ]
     )
 

@@ -1,0 +1,179 @@
+"""peers: no common point. Every worker sends its own updates to all others as they come, and adds theirs to its own
+parameters: `protocol/peers.py`, carried out with tensors.
+
+Update rule: u = decode(encode(what this worker has changed, and what was not sent of it before)); u is added here and
+on every other worker, each when it next may: a unit is constant within a step. So when nothing is under way every
+worker holds what all began with and the sum of all that was sent, to the rounding of sums of another order.
+Bytes: each worker sends (n-1) messages of each unit in a step, as long as its codec makes them: with a codec that is
+sparse a small part of what servers or a ring move, with fp32 n/2 times the bytes of a ring. A message is encoded once.
+Memory: one element for each of a unit's while updates of others wait to be added.
+Loses with many workers, since everybody sends to everybody, and wherever an update is not sparse. What a worker that
+is lost had sent to some and not to others stays a difference between these.
+Source: papers 001 (decentralized asynchronous SGD), after Strom 2015. Deviation: a worker that is more than a few of
+its own updates ahead of a link waits for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from engine.exchange.base import Surroundings
+from engine.plan.units import Unit
+from engine.protocol.errors import OutOfStepError
+from engine.protocol.instructions import Add, Advance, Content, Drop, Instruction, Send
+from engine.protocol.messages import Lane, Message, Payload
+from engine.protocol.peers import Peers
+from engine.state.choice import Choice
+from engine.state.host_memory import has, places, present
+from engine.tensor_bytes import as_bytes, joined, kept
+from engine.transport.message import Header
+
+
+class PeersExchange:
+    """Everybody's updates to everybody, whenever they come."""
+
+    kinds: tuple[Message, ...] = (Message.UPDATE, Message.FINISH, Message.LOST)
+
+    def __init__(self, context: Surroundings) -> None:
+        self._context = context
+        self._machine = Peers(
+            rank=context.rank,
+            workers=context.workers,
+            counts={index: choice.unit.count for index, choice in context.choices.items()},
+        )
+        self._lock = threading.Lock()
+        """Around the machine: updates are ready in the training thread, come in the lane's, leave in the I/O thread."""
+        sender = f"worker {context.rank}"
+        self._codecs = {index: choice.codec(sender) for index, choice in context.choices.items()}
+        self._coming: dict[int, list[Tensor]] = {}
+        """By unit: the sum of the others' updates that wait to be added, segment by segment."""
+        self._adding = threading.Lock()
+        """Around that: they come in the lane's thread, and the training thread takes them."""
+
+    def begin_step(self, step: int) -> None:
+        """Nothing to ask for."""
+
+    def start(self, unit: Unit, step: int) -> None:
+        memory, mask = self._context.memory, self._context.memory.mask(unit, step)
+        memory.when_gradients_are_readable(unit, partial(self._leave, unit, step, mask))
+
+    def _leave(self, unit: Unit, step: int, mask: bytes) -> None:
+        """Encode what this worker has changed once for all; here, too, it is what a message says of it."""
+        context, codec = self._context, self._codecs[unit.index]
+        choice, segments = context.choices[unit.index], present(unit, mask)
+        with context.recording.encoding(choice, step):
+            encoded = codec.encode(context.memory.gradients(segments), places(unit, mask))
+            payload = joined([as_bytes(tensor) for tensor in encoded])
+            if choice.lossless:  # others' updates are about to be added to this memory
+                payload = kept(payload)
+            codec.decode(payload, context.memory.sums(segments))
+        context.memory.sums_written(unit, segments)
+        self._tell(lambda: self._machine.ready(unit.index, step), payload, mask)
+
+    def backward_ended(self) -> None:
+        """Nothing waits."""
+
+    def finished(self, steps: int) -> None:
+        self._tell(lambda: self._machine.finished(steps))
+
+    def place(self, header: Header) -> None:
+        """Updates come in scratch buffers: they are added at once."""
+
+    def handle(self, header: Header, payload: Payload) -> None:
+        """Raises RuntimeError for what is out of step."""
+        if header.kind == Message.LOST:
+            self._context.lost(header.part, self.contributed()[header.part], header.meta.decode())
+            self._tell(lambda: self._machine.lost(header.part))
+        elif header.kind == Message.FINISH:
+            self._tell(lambda: self._machine.peer_finished(header.unit, header.origin, header.step + 1))
+        else:
+            try:
+                with self._lock:
+                    (found,) = self._machine.arrived(header.unit, header.step, header.origin)
+            except OutOfStepError as error:
+                raise RuntimeError(str(error)) from error
+            self._take(self._context.choices[header.unit], found, header, payload)
+
+    def _take(self, choice: Choice, found: Instruction, header: Header, payload: Payload) -> None:
+        if isinstance(found, Drop):
+            self._context.recording.dropped(choice, found.step, found.origin, found.reason)
+            return
+        assert isinstance(found, Add)
+        unit, start_ns = choice.unit, self._context.recording.now_ns()
+        with self._adding:
+            if unit.index not in self._coming:
+                dtype: torch.dtype = getattr(torch, unit.dtype)
+                self._coming[unit.index] = [torch.zeros(s.count, dtype=dtype) for s in unit.segments]
+            parts = [part for at, part in enumerate(self._coming[unit.index]) if has(header.meta, at)]
+            self._codecs[unit.index].decode_add(payload or memoryview(b""), parts)
+        self._context.recording.reduced(choice, found.step, found.origin, start_ns)
+        self._tell(lambda: self._machine.added(unit.index, found.step, found.origin, header.version))
+
+    def finish(self, unit: Unit, step: int) -> None:
+        """What others have sent by now is added to what this worker has."""
+        sums = self._context.memory.device_gradients(unit.segments)
+        with self._adding:
+            coming = self._coming.pop(unit.index, [])
+        for part, more in zip(sums, coming, strict=False):  # nothing may have come
+            part.add_(more.to(part.device))
+        with self._lock:
+            parts = self._machine.taken(unit.index)
+        self._context.recording.applied_late(self._context.choices[unit.index], parts)
+
+    def missing(self, unit: Unit) -> str:
+        with self._lock:
+            awaited = self._machine.awaited(unit.index)
+        names = ", ".join(self._context.party_name(peer) for peer in awaited)
+        return (
+            f"{names} took none of this worker's updates, or did not end" if names else "its own is not ready"
+        )
+
+    def contributed(self) -> dict[int, int]:
+        """By worker that this one has heard of: how many of its steps have come."""
+        with self._lock:
+            return self._machine.contributed()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _left(self, unit: int, peer: int) -> None:
+        """In the I/O thread."""
+        self._tell(lambda: self._machine.sent(unit, peer))
+
+    def _tell(
+        self, event: Callable[[], Iterable[Instruction]], payload: Payload = None, mask: bytes = b""
+    ) -> None:
+        """Let the machine know, and do what it says."""
+        with self._lock:
+            found = event()
+        for instruction in found:
+            if isinstance(instruction, Send):
+                self._send(instruction, payload, mask)
+            else:
+                assert isinstance(instruction, Advance)
+                self._context.versions.advance(instruction.unit, instruction.clock)
+
+    def _send(self, send: Send, payload: Payload, mask: bytes) -> None:
+        context, choice = self._context, self._context.choices[send.unit]
+        content = [] if payload is None or send.content is Content.NOTHING else [payload]
+        header = Header(
+            kind=send.kind,
+            lane=Lane.WORKER,
+            origin=context.endpoint.index,
+            step=send.step,
+            unit=send.unit,
+            layer=choice.layer_index,
+            priority=choice.priority(send.step),
+            queued_ns=context.recording.now_ns(),
+            payload_bytes=sum(map(len, content)),
+            version=send.version,
+            meta=mask,
+        )
+        for peer in send.peers:
+            left = partial(self._left, send.unit, peer) if send.kind == Message.UPDATE else None
+            context.endpoint.send(peer, header, content, left)
