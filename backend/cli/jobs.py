@@ -149,7 +149,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "network": rate(job),
         "steps": _steps(job.step, job.steps),
         "loss": number(job.loss),
-        "test accuracy": share(job.test_accuracy),
+        "test accuracy": accuracy(job),
         "iteration": _with(number(summary.iteration_ms, STEP_TIME), "the median of the slowest worker"),
         "exposed": number(summary.exposed_ms, STEP_TIME),
         "processors": processors(summary.processors) if summary.iteration_ms else None,
@@ -172,6 +172,11 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         for text in [*(one.text for one in attempt.lost), *(one.text for one in attempt.dropped)]:
             out(f"note           {text}")
     out(f"\n{job.plan.text}")
+
+
+def accuracy(job: Job) -> str:
+    """The last that was measured and, where workers drift, of which model it is."""
+    return share(job.test_accuracy) + (f" (of {job.accuracy_of})" if job.accuracy_of else "")
 
 
 def _with(value: str, words: str) -> str:

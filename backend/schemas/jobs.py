@@ -80,6 +80,9 @@ class JobSummary(Schema):
     """Of the last step."""
     test_accuracy: float | None
     """Last measured share of the test data (0 to 1)."""
+    accuracy_of: str | None
+    """Of which model `test_accuracy` is, at which version, where workers drift: worker 0's own, or what all end with.
+    Null where all workers hold the same in every step."""
     samples_per_s: float | None
     """Throughput over the window, warm-up left out: of each worker its mean samples per step over its own median
     iteration time, summed. So it is more than `global_batch` over `iteration_ms` where workers are not equally fast."""

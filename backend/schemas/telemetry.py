@@ -237,6 +237,9 @@ class Summary(Schema):
     """Software-limited rate. Null: not limited."""
     loss: float | None
     test_accuracy: float | None
+    accuracy_of: str | None
+    """Of which model `test_accuracy` is, at which version, where workers drift: worker 0's own, or what all end with.
+    Null where all workers hold the same in every step."""
     target_accuracy: float | None
     time_to_target_s: float | None
     """From the start of the first step until the test accuracy reached the target."""

@@ -17,6 +17,7 @@ from backend.db.models import Attempt, Job, Metric
 from backend.figures import rolled, speed
 from backend.figures.facts import period_of
 from backend.services.remember import Remembered
+from engine.telemetry import measured
 from engine.telemetry.definitions import WARM_UP_STEPS
 
 REMEMBERED = 8_192
@@ -34,6 +35,8 @@ class Progress:
     loss: float | None = None
     """Of the last such step: the workers' losses weighted by their samples."""
     test_accuracy: float | None = None
+    accuracy_of: str | None = None
+    """Of which model that is, where workers drift (`engine/telemetry/measured.py`)."""
     iteration_ns: float | None = None
     samples_per_s: float | None = None
     exposed_ns: float | None = None
@@ -76,8 +79,7 @@ class ProgressReader:
 
 def read(session: Session, attempt_id: int, workers: int, period: int) -> Progress:
     """Progress from the database. `period`: see `facts.period_of`."""
-    newest = select(Metric.value).where(Metric.attempt_id == attempt_id, Metric.name == ACCURACY)
-    accuracy = session.scalars(newest.order_by(Metric.step.desc()).limit(1)).first()
+    accuracy, of = _accuracy(session, attempt_id)
     end = rolled.last_step(session, attempt_id)
     rows = rolled.step_rows(session, attempt_id, max(0, end - speed.window_steps(period)), end)
     rows = rows[rows["party"] < workers]
@@ -86,7 +88,7 @@ def read(session: Session, attempt_id: int, workers: int, period: int) -> Progre
     lasts = [rows["step"][rows["party"] == worker].max(initial=-1) for worker in there]
     last = int(min(lasts, default=-1))
     if last < 0:
-        return Progress(test_accuracy=accuracy)
+        return Progress(test_accuracy=accuracy, accuracy_of=of)
     warm = rows[rows["step"] >= WARM_UP_STEPS]
     found = speed.speed_of(warm, workers, period, WARM_UP_STEPS, last, away)
     each = [warm[warm["party"] == worker] for worker in there]
@@ -95,6 +97,7 @@ def read(session: Session, attempt_id: int, workers: int, period: int) -> Progre
         window=len(np.unique(warm["step"])),
         loss=_loss(rows[rows["step"] == last]),
         test_accuracy=accuracy,
+        accuracy_of=of,
         iteration_ns=found.iteration_ns,
         samples_per_s=found.samples_per_s,
         exposed_ns=found.exposed_ns,
@@ -103,6 +106,19 @@ def read(session: Session, attempt_id: int, workers: int, period: int) -> Progre
         if all(len(own) for own in each)
         else None,
     )
+
+
+def _accuracy(session: Session, attempt_id: int) -> tuple[float | None, str | None]:
+    """The newest, and of which model it is."""
+    ours = select(Metric.step, Metric.value).where(Metric.attempt_id == attempt_id, Metric.name == ACCURACY)
+    newest = session.execute(ours.order_by(Metric.step.desc()).limit(1)).first()
+    if newest is None:
+        return None, None
+    beside = select(Metric.name, Metric.value).where(
+        Metric.attempt_id == attempt_id, Metric.step == newest.step, Metric.name.in_(measured.NAMES)
+    )
+    found = {name: value for name, value in session.execute(beside) if value is not None}
+    return newest.value, measured.words(newest.step, found)
 
 
 def _loss(rows: np.ndarray) -> float | None:

@@ -238,6 +238,7 @@ class Telemetry:
                 rate_bps=spec.network.rate_bps,
                 loss=progress.loss,
                 test_accuracy=progress.test_accuracy,
+                accuracy_of=progress.accuracy_of,
                 target_accuracy=target,
                 time_to_target_s=None if ours is None else ours / 1e9,
                 duration_s=_duration(session, attempt),

@@ -98,6 +98,10 @@ class ServerExchange:
         """This worker was lost, and contributes again from step `clock` on; the answers for that step come."""
         self._send_all(self._machine.joins(clock))
 
+    def versions(self) -> list[int]:
+        """Of every unit: how many updates what is here has seen."""
+        return self._machine.versions()
+
     def place(self, header: Header) -> list[memoryview] | None:
         choice = self._context.choices[header.unit]
         if header.kind != Message.ANSWER or header.payload_bytes == 0 or _says_difference(choice, header):

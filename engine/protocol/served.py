@@ -91,5 +91,9 @@ class Served:
         """The worker's next pass computes on this version of the unit."""
         self._read[index] = version
 
+    def versions(self) -> list[int]:
+        """The homes' versions of what is here, a unit each."""
+        return list(self._read.values())
+
     def _pull(self, index: int, step: int) -> Send:
         return Send((self._units[index].home,), Message.PULL, index, step)

@@ -17,6 +17,7 @@ from engine.coordination.gather import Gather
 from engine.coordination.team import Team
 from engine.exchange.base import Counts, Exchange, Surroundings
 from engine.exchange.native import join_process_group
+from engine.exchange.server import ServerExchange
 from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.instrumentation.writes import Writes
@@ -229,6 +230,12 @@ class Assembly:
         """By rank, where an exchange here counts workers: how many steps of each have come. `steps`: this one's."""
         counting = [exchange for exchange in self.exchanges.values() if isinstance(exchange, Counts)]
         return {self.rank: steps} | counting[0].contributed() if counting else {}
+
+    def held_versions(self) -> tuple[int, int]:
+        """Where workers drift: the least and the most updates that a unit of the model here has seen."""
+        served = [each for each in dict.fromkeys(self.exchanges.values()) if isinstance(each, ServerExchange)]
+        found = [version for exchange in served for version in exchange.versions()]
+        return min(found), max(found)
 
     def _writes(
         self, model: nn.Module, trainable: Mapping[str, Parameter], served: Collection[str]

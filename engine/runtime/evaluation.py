@@ -102,13 +102,17 @@ def save_state(
 
     Collective; `path` on worker 0. `elsewhere`: where `model` is only a part, the whole state as it is without that.
     """
-    averaged = averaged_buffers(model, gather)
-    state = {name: averaged.get(name, _whole(tensor)) for name, tensor in model.state_dict().items()}
+    state = _state(model, gather)
     if path is None:
         return
     if elsewhere is not None:
         state = {name: state.get(name, tensor) for name, tensor in elsewhere.items()}
     write_state({n: held.cpu() if isinstance(held, Tensor) else held for n, held in state.items()}, path)
+
+
+def copied_state(model: nn.Module, gather: Gather) -> dict[str, Any]:
+    """What `save_state` would write, as it is now: it stays so while training goes on. Collective."""
+    return {n: h.cpu().clone() if isinstance(h, Tensor) else h for n, h in _state(model, gather).items()}
 
 
 def write_state(state: Mapping[str, Any], path: Path) -> None:
@@ -129,6 +133,11 @@ def write_state(state: Mapping[str, Any], path: Path) -> None:
             ) from error
         raise
     temporary.replace(path)
+
+
+def _state(model: nn.Module, gather: Gather) -> dict[str, Any]:
+    averaged = averaged_buffers(model, gather)
+    return {name: averaged.get(name, _whole(tensor)) for name, tensor in model.state_dict().items()}
 
 
 def _whole(tensor: Any) -> Any:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from torch import Tensor, nn
 
@@ -25,6 +25,7 @@ from engine.replica.base import Replica, finite
 from engine.runtime.stop import Stop
 from engine.state.computation import Computation
 from engine.state.recording import Recording
+from engine.telemetry import measured
 
 
 class PassLoss(Protocol):
@@ -136,9 +137,11 @@ class TrainingEnd:
     samples: int
     """Of these steps over all workers, as if each had made them all."""
     test_accuracy: float | None
+    """Measured last; None on who measures nothing."""
     test_loss: float | None
     target_step: int | None
-    """The step at which the target accuracy was reached."""
+    """After how many steps the target accuracy was reached: of all workers, where they drift of worker 0. The same on
+    every worker; None on others than worker 0 where a worker may be lost, since nothing is agreed on then."""
     train_ns: int
     """From the first step's start to the last step's end, evaluations included."""
     cpu_ns: int
@@ -149,13 +152,31 @@ Evaluate: TypeAlias = Callable[[int], tuple[float | None, float]]
 """After so many steps: (test accuracy, None where the task counts nothing; mean test loss)."""
 
 
+class Measured(NamedTuple):
+    """What an evaluation has found."""
+
+    steps: int
+    """After how many of worker 0's."""
+    accuracy: float | None
+    loss: float
+    common: bool
+    """Whether all workers hold the model that was measured; else it is worker 0's own."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Meanwhile:
-    """Where workers drift they do not meet for an evaluation: worker 0 measures its own model at its own step."""
+    """Where workers drift they do not meet for an evaluation: worker 0 measures its own model at its own step. Where
+    that is good enough, it is what the job ends with: with what the others contribute meanwhile it is another one."""
 
     evaluate: Evaluate | None
     """On worker 0."""
     stop: Stop
+    keep: Callable[[], None]
+    """On worker 0: what the model is now will be saved."""
+    agree: Callable[[Measured | None], Measured | None]
+    """What worker 0 has found good enough, on all who take part. Collective."""
+    versions: Callable[[], tuple[int, int]]
+    """The least and the most updates that a unit of the model here has seen."""
 
 
 class Trainer:
@@ -186,11 +207,10 @@ class Trainer:
 
     def train(self, first: int = 0) -> TrainingEnd:
         """Train from step `first` to the job's end, or until the target accuracy is reached."""
-        job, replica, recording = self._job, self._replica, self._recording
-        accuracy: float | None = None
-        loss: float | None = None
-        target_step: int | None = None
-        samples = evaluated = 0
+        replica, recording = self._replica, self._recording
+        last: Measured | None = None
+        reached: Measured | None = None
+        samples = 0
         steps = first
         start_ns, cpu_ns = recording.now_ns(), time.process_time_ns()
         batches = self._loader.batches(first)
@@ -205,39 +225,54 @@ class Trainer:
             recording.end_step(samples=here, loss=mean, end_ns=recording.now_ns())
             self._after_step(step)
             steps, samples = step + 1, samples + batch.global_samples
-            if self._loader.evaluation_due(steps):
-                if self._meanwhile is None and self._evaluate is not None:
-                    accuracy, loss = self._measure(steps, self._evaluate)
-                    evaluated = steps
-                elif self._meanwhile is not None and self._meanwhile.evaluate is not None:
-                    accuracy, loss = self._measure(steps, self._meanwhile.evaluate)
-                if job.training.target_accuracy and (accuracy or 0.0) >= job.training.target_accuracy:
-                    target_step = steps
-                    if self._meanwhile is None:
-                        break
-                    self._meanwhile.stop.tell()
+            if self._loader.evaluation_due(steps) and not self._measured_together(steps):
+                evaluate = self._evaluate if self._meanwhile is None else self._meanwhile.evaluate
+                if evaluate is not None:
+                    last = self._measure(steps, evaluate, common=self._meanwhile is None)
+                    if self._good_enough(last):
+                        reached = last
+                        if self._meanwhile is None:
+                            break
+                        self._meanwhile.keep()
+                        self._meanwhile.stop.tell()
             if self._meanwhile is not None and self._meanwhile.stop.told:
                 break
         replica.finish()
-        if job.evaluation.at_end and evaluated != steps and self._evaluate is not None:
-            accuracy, loss = self._measure(steps, self._evaluate)
-            if job.training.target_accuracy and (accuracy or 0.0) >= job.training.target_accuracy:
-                target_step = steps
+        if self._meanwhile is not None:
+            reached = self._meanwhile.agree(reached)
+            last = reached or last
+        known = reached is not None or (last is not None and last.common and last.steps == steps)
+        if self._job.evaluation.at_end and not known and self._evaluate is not None:
+            last = self._measure(steps, self._evaluate, common=True)
+            if self._good_enough(last):
+                reached = last
         return TrainingEnd(
             steps=steps,
             samples=samples,
-            test_accuracy=accuracy,
-            test_loss=loss,
-            target_step=target_step,
+            test_accuracy=None if last is None else last.accuracy,
+            test_loss=None if last is None else last.loss,
+            target_step=None if reached is None else reached.steps,
             train_ns=recording.now_ns() - start_ns,
             cpu_ns=time.process_time_ns() - cpu_ns,
         )
 
-    def _measure(self, steps: int, evaluate: Evaluate) -> tuple[float | None, float]:
+    def _measured_together(self, steps: int) -> bool:
+        """Whether workers that drift are about to measure what all end with, at the same step."""
+        at_end = steps == self._loader.steps and self._job.evaluation.at_end
+        return at_end and self._meanwhile is not None
+
+    def _measure(self, steps: int, evaluate: Evaluate, *, common: bool) -> Measured:
+        """`common`: see `Measured`."""
         self._replica.settle()
         with self._replica.common():
             accuracy, loss = evaluate(steps)
-        if accuracy is not None:
-            self._recording.recorder.metric("test_accuracy", steps, accuracy)
-        self._recording.recorder.metric("test_loss", steps, loss)
-        return accuracy, loss
+        found = {"test_loss": loss} if accuracy is None else {"test_accuracy": accuracy, "test_loss": loss}
+        if self._meanwhile is not None:
+            found |= measured.metrics_of(common=common, versions=self._meanwhile.versions())
+        for name, value in found.items():
+            self._recording.recorder.metric(name, steps, value)
+        return Measured(steps, accuracy, loss, common)
+
+    def _good_enough(self, found: Measured) -> bool:
+        target = self._job.training.target_accuracy
+        return target is not None and found.accuracy is not None and found.accuracy >= target

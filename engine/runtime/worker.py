@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from engine.plan.cluster import Party
 from engine.plan.plan import Wrapper
 from engine.runtime.assembly import Assembly
 from engine.runtime.cuda_clock import span_clock
-from engine.runtime.evaluation import Evaluator, save_state
+from engine.runtime.evaluation import Evaluator, copied_state, save_state, write_state
 from engine.runtime.faults import Faults
 from engine.runtime.initial import share, untrained
 from engine.runtime.losses import may_lose_workers, samples_contributed
@@ -33,7 +34,7 @@ from engine.runtime.rejoin import OVER, UNTRAINED
 from engine.runtime.servers import end_training, tell_length
 from engine.runtime.straggler import Slowness, Straggler, computing_clock
 from engine.runtime.subject import Subject, rehearsal_summary, slowness_of
-from engine.runtime.trainer import Meanwhile, Trainer, TrainingEnd
+from engine.runtime.trainer import Meanwhile, Measured, Trainer, TrainingEnd
 from engine.telemetry.memory import MemorySampler
 from engine.telemetry.processors import ProcessorSampler
 
@@ -49,6 +50,8 @@ class Worker:
         self._slowing: Straggler | None = None
         self._goes_on = launch.job.cluster.worker_loss != "end"
         """Whether others may be lost: then nothing is collective once training has begun."""
+        self._reached: dict[str, Any] | None = None
+        """The state that was good enough, where workers drift."""
 
     def run(self) -> None:
         """Train and write the result. Raises what went wrong first, after telling the peers."""
@@ -137,16 +140,15 @@ class Worker:
             loader=loader,
             recording=base.recording,
             evaluate=self._at_the_end(evaluator, place),
-            meanwhile=self._meanwhile(evaluator),
+            meanwhile=self._meanwhile(evaluator, model),
             after_step=self.after_step,
         )
         with self._processors_sampled():  # now that all of the job's processes are there
             outcome = trainer.train(first)
         elsewhere = place.end()
         if subject.pace is None:
-            path = self._launch.result / "model.pt" if parts.rank == 0 else None
             with replica.common():
-                save_state(model, self._alone() if self._goes_on else place.team, path, elsewhere)
+                self._save(model, self._alone() if self._goes_on else place.team, elsewhere)
         replica.close()
         parts.close_shard()
         if parts.rank == 0:
@@ -156,6 +158,13 @@ class Worker:
             outcome = replace(outcome, samples=samples_contributed(base, loader, parts.heard(outcome.steps)))
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
+
+    def _save(self, model: torch.nn.Module, gather: Gather, elsewhere: dict[str, Any] | None) -> None:
+        """Write what the job ends with. Collective."""
+        path = None if self._parts.rank else self._launch.result / "model.pt"
+        save_state(model, gather, path if self._reached is None else None, elsewhere)
+        if path is not None and self._reached is not None:
+            write_state(self._reached, path)
 
     def _ready(self, checksum: int) -> int:
         """Meet all others; the first step. `checksum`: see `Rejoin.check`."""
@@ -180,13 +189,29 @@ class Worker:
         recording = self._base.recording
         return Straggler(slowness, lambda: recording.step, clock, waits_count=waits_count)
 
-    def _meanwhile(self, evaluator: Callable[..., Evaluator]) -> Meanwhile | None:
+    def _meanwhile(self, evaluator: Callable[..., Evaluator], model: torch.nn.Module) -> Meanwhile | None:
         stop = self._parts.stop
         if stop is None:
             return None
-        if self._parts.rank:
-            return Meanwhile(evaluate=None, stop=stop)
-        return Meanwhile(evaluate=self._evaluated_alone(evaluator), stop=stop)
+
+        def keep() -> None:
+            self._reached = copied_state(model, self._alone())
+
+        return Meanwhile(
+            evaluate=None if self._parts.rank else self._evaluated_alone(evaluator),
+            stop=stop,
+            keep=keep,
+            agree=self._agree,
+            versions=self._parts.held_versions,
+        )
+
+    def _agree(self, found: Measured | None) -> Measured | None:
+        """Worker 0's on every worker, unless one may be lost meanwhile. Collective."""
+        if self._goes_on:
+            return found
+        own = (0.0,) * 4 if found is None else (1.0, float(found.steps), found.accuracy or 0.0, found.loss)
+        there, steps, accuracy, loss = self._parts.gather.sum(own)
+        return Measured(int(steps), accuracy, loss, common=False) if there else None
 
     def _at_the_end(self, evaluator: Callable[..., Evaluator], place: Place) -> Evaluator | None:
         """Workers share the test data, unless one may be lost meanwhile: then worker 0 evaluates, and nobody else."""

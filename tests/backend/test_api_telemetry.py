@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from backend.cli import jobs as terminal
 from backend.executors import files
 from backend.executors.base import Ended
 from backend.executors.log_times import LogTimes
 from backend.lifecycle import Reason
+from backend.schemas.jobs import Job
 from backend.services.series import thin
 from engine.telemetry import batch as wire
+from engine.telemetry import measured
 from tests.backend.job_specs import submit
 from tests.backend.posted_run import (
     MS,
@@ -56,6 +59,40 @@ def test_the_list_shows_what_was_measured(api: TestClient, run: Posted) -> None:
     assert row["samples_per_s"] == pytest.approx(sum(SAMPLES * 1000 / ms for ms in STEP_MS))
     assert row["test_accuracy"] == 0.875
     assert row["loss"] == pytest.approx(1 / STEPS)
+
+
+@pytest.mark.parametrize(
+    ("common", "versions", "words"),
+    [
+        (
+            False,
+            (37, 41),
+            f"worker 0's own model, after its step {STEPS - 1}, its units at versions 37 to 41",
+        ),
+        (
+            True,
+            (40, 40),
+            f"the model that all workers end with, after its step {STEPS - 1}, its units at version 40",
+        ),
+    ],
+)
+def test_where_workers_drift_an_accuracy_says_of_which_model_it_is(
+    api: TestClient, tmp_path: Path, common: bool, versions: tuple[int, int], words: str
+) -> None:
+    job = submit(api, "drifts", strategy={"name": "async-sgd"})
+    posted = start_attempt(api, job["id"], tmp_path)
+    record_steps(posted, beside=measured.metrics_of(common=common, versions=versions))
+    posted.post_all(api)
+    end_attempt(api, posted)
+    shown = Job.model_validate(api.get(f"/api/v1/jobs/{posted.job_id}").json())
+    assert (shown.test_accuracy, shown.accuracy_of) == (0.875, words)
+    assert get(api, posted, "summary")["accuracy_of"] == words
+    assert terminal.accuracy(shown) == f"87.5 % (of {words})"
+
+
+def test_where_all_hold_the_same_an_accuracy_needs_no_words(api: TestClient, run: Posted) -> None:
+    shown = Job.model_validate(api.get(f"/api/v1/jobs/{run.job_id}").json())
+    assert (shown.accuracy_of, terminal.accuracy(shown)) == (None, "87.5 %")
 
 
 def test_the_summary_follows_the_definitions(api: TestClient, run: Posted) -> None:

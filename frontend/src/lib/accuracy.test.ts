@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Summary } from "../api/types";
-import { accuracyNote } from "./accuracy";
+import { accuracyNote, accuracyOf } from "./accuracy";
 
 const reached = {
   target_accuracy: 0.95,
@@ -27,4 +27,11 @@ test("a target that was not reached, and a job without one", () => {
   );
   expect(accuracyNote({ ...reached, target_accuracy: null }, JOB)).toBe("last evaluation");
   expect(accuracyNote(undefined, JOB)).toBe("last evaluation");
+});
+
+test("where workers drift, it says of which model it is", () => {
+  const of = "worker 0's own model, after its step 9, its units at version 12";
+  expect(accuracyNote({ ...reached, target_accuracy: null, accuracy_of: of }, JOB)).toBe(`of ${of}`);
+  expect(accuracyOf({ accuracy_of: of })).toBe(`Measured on ${of}`);
+  expect(accuracyOf({ accuracy_of: null })).toBeUndefined();
 });

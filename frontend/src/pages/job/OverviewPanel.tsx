@@ -8,7 +8,7 @@ import { JobFigure } from "../../components/JobFigure";
 import { OrWhyNot } from "../../components/OrWhyNot";
 import type { XRange } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
-import { accuracyNote } from "../../lib/accuracy";
+import { accuracyNote, accuracyOf } from "../../lib/accuracy";
 import { baselineName } from "../../lib/apart";
 import {
   counted,
@@ -128,7 +128,11 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         label="Test accuracy"
         value={formatPercent(summary?.test_accuracy)}
         note={accuracyNote(summary, job)}
-        hint={summary?.convergence_speed_up ? meaning["convergence speed-up"] : undefined}
+        hint={
+          [accuracyOf(summary), summary?.convergence_speed_up && meaning["convergence speed-up"]]
+            .filter(Boolean)
+            .join(". ") || undefined
+        }
       />
       <Tile
         name="wire"

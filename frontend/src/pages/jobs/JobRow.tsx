@@ -11,6 +11,7 @@ import { OrWhyNot } from "../../components/OrWhyNot";
 import { RateBadge } from "../../components/RateBadge";
 import { SpeedUp } from "../../components/SpeedUp";
 import { StateBadge } from "../../components/StateBadge";
+import { accuracyOf } from "../../lib/accuracy";
 import {
   formatDuration,
   formatNumber,
@@ -84,7 +85,11 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
         {formatNumber(job.loss)}
       </NumberCell>
       <NumberCell label="Accuracy" none={WHY_NONE.accuracy}>
-        {formatPercent(job.test_accuracy)}
+        {job.accuracy_of ? (
+          <span title={accuracyOf(job)}>{formatPercent(job.test_accuracy)}</span>
+        ) : (
+          formatPercent(job.test_accuracy)
+        )}
       </NumberCell>
       <NumberCell label="Samples/s" none={WHY_NONE.steps}>
         {formatThroughput(job.samples_per_s)}
