@@ -75,6 +75,9 @@ class BoundedStaleness:
             return len(joined) == 1
         return bool(joined) and all(clocks.contributed[rank] > joined[0].step for rank in clocks.active)
 
+    def rate(self, joined: Sequence[Contribution], clocks: Clocks) -> float:
+        return 1.0
+
     def readable(self, rank: int, clocks: Clocks) -> bool:
         own = clocks.contributed[rank]
         if self._by_clock:

@@ -41,6 +41,9 @@ class EveryStep:
     def due(self, joined: Sequence[Contribution], clocks: Clocks) -> bool:
         return len(joined) == self._workers
 
+    def rate(self, joined: Sequence[Contribution], clocks: Clocks) -> float:
+        return 1.0
+
     def readable(self, rank: int, clocks: Clocks) -> bool:
         return clocks.applied[rank] == clocks.contributed[rank]
 

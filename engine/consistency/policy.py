@@ -63,9 +63,7 @@ class Clocks:
 
 
 class Apply(NamedTuple):
-    """The contribution joins the update that is next, times `scale`."""
-
-    scale: float = 1.0
+    """The contribution joins the update that is next."""
 
 
 class Hold(NamedTuple):
@@ -98,6 +96,10 @@ class Policy(Protocol):
 
     def due(self, joined: Sequence[Contribution], clocks: Clocks) -> bool:
         """Whether those that have joined make an update now."""
+        ...
+
+    def rate(self, joined: Sequence[Contribution], clocks: Clocks) -> float:
+        """What the learning rate of the update that these make is multiplied by."""
         ...
 
     def readable(self, rank: int, clocks: Clocks) -> bool:

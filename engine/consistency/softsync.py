@@ -70,6 +70,9 @@ class Softsync:
         """Fewer than s make the last update, when nobody contributes any more."""
         return len(joined) == self._contributions or not clocks.active
 
+    def rate(self, joined: Sequence[Contribution], clocks: Clocks) -> float:
+        return 1.0
+
     def readable(self, rank: int, clocks: Clocks) -> bool:
         return not self._own_writes or clocks.applied[rank] == clocks.contributed[rank]
 

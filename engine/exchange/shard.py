@@ -29,7 +29,7 @@ from engine.state.choice import Choice
 from engine.state.host_memory import has, places, union
 from engine.state.recording import Recording
 from engine.state.update_record import UpdateRecord
-from engine.state.updates import Hyper, PieceUpdater
+from engine.state.updates import Hyper, PieceUpdater, at_rate
 from engine.telemetry.events import Kind
 from engine.tensor_bytes import as_bytes, as_tensor, kept
 from engine.transport.endpoint import Endpoint
@@ -282,16 +282,12 @@ class Shard:
             room.sums = room.spare or [torch.empty(s.count, dtype=room.dtype) for s in unit.segments]
             room.spare, room.mask = [], None
         if received is not None:
-            self._sum(room, received, mask, add.scale)
+            self._sum(room, received, mask)
         self._recording.reduced(room.choice, add.step, add.origin, start_ns)
 
-    def _sum(self, room: Room, received: memoryview, mask: bytes, scale: float) -> None:
+    def _sum(self, room: Room, received: memoryview, mask: bytes) -> None:
         if room.mask is None:
-            parts = present(room.sums, mask)
-            room.codec.decode(received, parts)
-            if scale != 1.0:
-                for part in parts:
-                    part.mul_(scale)
+            room.codec.decode(received, present(room.sums, mask))
             room.mask = mask
             return
         if mask != room.mask:
@@ -299,14 +295,7 @@ class Shard:
                 if has(mask, index) and not has(room.mask, index):
                     part.zero_()
             room.mask = union(room.mask, mask)
-        parts = present(room.sums, mask)
-        if scale == 1.0:
-            room.codec.decode_add(received, parts)
-            return
-        decoded = [torch.empty_like(part) for part in parts]  # scaled in the parts' own precision
-        room.codec.decode(received, decoded)
-        for part, more in zip(parts, decoded, strict=True):
-            part.add_(more, alpha=scale)
+        room.codec.decode_add(received, present(room.sums, mask))
 
     def _update(self, room: Room, update: Update) -> None:
         """All contributions are there."""
@@ -317,7 +306,8 @@ class Shard:
             self._assign(room)
             start_ns = self._recording.now_ns()
             room.updater.update(
-                [s if has(mask, i) else None for i, s in enumerate(room.sums)], self._hyper(update.step)
+                [s if has(mask, i) else None for i, s in enumerate(room.sums)],
+                at_rate(self._hyper(update.step), update.rate),
             )
             self._recording.updated(choice, update.step, start_ns)
             room.spare = room.sums

@@ -43,8 +43,6 @@ class Home:
         )
         self._joined: list[Contribution] = []
         """What the next update consists of."""
-        self._scales: list[float] = []
-        """Each of these is multiplied by its own."""
         self._added = 0
         """How many of these are in the sum."""
         self._held: list[Contribution] = []
@@ -150,9 +148,8 @@ class Home:
         unit, (rank, step, *_) = self._unit, contribution
         if isinstance(verdict, Apply):
             self._joined.append(contribution)
-            self._scales.append(verdict.scale)
             if not self._rank_order:
-                found.append(self._add(contribution, verdict.scale, kept=not arrives))
+                found.append(self._add(contribution, kept=not arrives))
             elif arrives:
                 found.append(Keep(unit, rank, step))
         else:
@@ -163,10 +160,10 @@ class Home:
     def _never(self, held: Contribution, reason: str) -> Drop:
         return Drop(self._unit, held.rank, held.step, reason, kept=True)
 
-    def _add(self, contribution: Contribution, scale: float, *, kept: bool) -> Add:
+    def _add(self, contribution: Contribution, *, kept: bool) -> Add:
         self._added += 1
         rank, step, *_ = contribution
-        return Add(self._unit, rank, step, 0, 0, self._count, scale, self._added == 1, kept)
+        return Add(self._unit, rank, step, 0, 0, self._count, self._added == 1, kept)
 
     def _go_on(self, found: list[Instruction]) -> list[Instruction]:
         """And whatever can happen now."""
@@ -199,23 +196,21 @@ class Home:
 
     def _update(self, found: list[Instruction]) -> None:
         if self._rank_order:
-            in_order = sorted(zip(self._joined, self._scales, strict=True))
-            found += [self._add(each, scale, kept=True) for each, scale in in_order]
+            found += [self._add(each, kept=True) for each in sorted(self._joined)]
         clocks = self.clocks
         parts: tuple[Part, ...] = ()
         if not self._policy.lockstep:
-            joined = zip(self._joined, self._scales, strict=True)
             parts = tuple(
-                Part(each.rank, each.step, clocks.staleness(each), scale, each.incarnation)
-                for each, scale in joined
+                Part(each.rank, each.step, clocks.staleness(each), each.incarnation) for each in self._joined
             )
+        rate = self._policy.rate(self._joined, clocks)
         clocks.version += 1
         last = 0
         for rank, step, *_ in self._joined:
             clocks.applied[rank] = max(clocks.applied[rank], step + 1)
             last = max(last, step)
-        self._joined, self._scales, self._added = [], [], 0
-        found.append(Update(self._unit, clocks.version, last, parts))
+        self._joined, self._added = [], 0
+        found.append(Update(self._unit, clocks.version, last, parts, rate))
 
     def _answers(self, found: list[Instruction]) -> None:
         """To whom may read now, and asks or is to be told."""

@@ -59,7 +59,6 @@ class Add(NamedTuple):
     part: int = 0
     start: int = 0
     stop: int = 0
-    scale: float = 1.0
     first: bool = False
     kept: bool = False
 
@@ -104,8 +103,6 @@ class Part(NamedTuple):
     step: int
     staleness: int
     """Updates that the unit has seen between the version which it was computed on and this update."""
-    scale: float = 1.0
-    """What it was multiplied by."""
     incarnation: int = 0
     """How often the worker had been started anew."""
 
@@ -119,6 +116,8 @@ class Update(NamedTuple):
     """Which step's hyper-parameters hold."""
     parts: tuple[Part, ...] = ()
     """The contributions in it, where workers drift. In lockstep nobody's is stale, and none is named."""
+    rate: float = 1.0
+    """What the learning rate is multiplied by."""
 
 
 class Summed(NamedTuple):

@@ -1,10 +1,10 @@
 """What every update of a server shard consisted of: with it, a run in which workers drift can be repeated exactly.
 
 A row for each contribution, in the order in which updates were made and, within one, in which contributions were
-added: on which version of the unit it was computed, by what its gradient was multiplied, and with the hyper-parameters
-of which step the update was made. What else a step depends on follows from the job: its samples from the seed and the
-step, a worker's random numbers from the seed, its rank and its incarnation (how often it had been started anew). A row
-has 32 bytes.
+added: on which version of the unit it was computed, with the hyper-parameters of which step the update was made, and
+by what its learning rate was multiplied. What else a step depends on follows from the job: its samples from the seed
+and the step, a worker's random numbers from the seed, its rank and its incarnation (how often it had been started
+anew). A row has 32 bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROW = np.dtype(
         ("incarnation", "<u2"),  # of the worker
         ("step", "<u4"),  # the worker's own
         ("read", "<u4"),  # version that its gradient was computed on
-        ("scale", "<f8"),
+        ("rate", "<f8"),  # what the update's learning rate was multiplied by
     ]
 )
 
@@ -46,7 +46,7 @@ class UpdateRecord:
                 part.incarnation,
                 part.step,
                 update.version - 1 - part.staleness,
-                part.scale,
+                update.rate,
             )
             for part in update.parts
         ]

@@ -227,11 +227,16 @@ class HyperSchedule:
         ]
 
 
+def at_rate(hyper: Hyper, factor: float) -> Hyper:
+    """The same with every learning rate times `factor`."""
+    return hyper if factor == 1.0 else [{**group, "lr": group["lr"] * factor} for group in hyper]
+
+
 def with_rate(hyper: Callable[[int], Hyper], factor: Callable[[int], float]) -> Callable[[int], Hyper]:
     """`hyper` with the learning rates of each step times `factor(step)`."""
 
     def at(step: int) -> Hyper:
-        return [{**group, "lr": group["lr"] * factor(step)} for group in hyper(step)]
+        return at_rate(hyper(step), factor(step))
 
     return at
 

@@ -102,6 +102,8 @@ class World:
         """Version of its unit that each contribution was computed on."""
         self.named: dict[int, list[list[tuple[int, int, int]]]] = defaultdict(list)
         """By unit: rank, step and staleness of what each of its updates says that it consists of."""
+        self.rates: dict[int, list[float]] = defaultdict(list)
+        """By unit: what the learning rate of each of its updates is multiplied by."""
         self.joined: list[tuple[int, int, bool]] = []
         """(rank, the step that it joined at, whether nobody contributed any more)."""
         self.begun: list[tuple[int, int, dict[int, int]]] = []
@@ -243,8 +245,9 @@ class World:
                     self.sums[unit].append(given)
                 case Drop(unit, origin, step, reason, kept=kept):
                     self.dropped[self._given(unit, origin, step, kept, arrived)] = reason
-                case Update(unit, version, parts=parts):
+                case Update(unit, version, parts=parts, rate=rate):
                     self.named[unit].append([part[:3] for part in parts])
+                    self.rates[unit].append(rate)
                     self.updates[unit].append(self.sums.pop(unit))
                     assert version == len(self.updates[unit])
                 case Advance(unit, clock):

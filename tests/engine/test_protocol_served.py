@@ -125,6 +125,8 @@ def is_said_of_every_update(it: World, mode: str) -> None:
             expected = [(each.rank, each.step, before - it.computed_on[each]) for each in update]
             assert sorted(named) == ([] if mode == "every-step" else sorted(expected))
             assert all(staleness >= 0 for _, _, staleness in named)
+            divided = max(1, *(staleness for _, _, staleness in named)) if mode == "staleness-aware" else 1
+            assert it.rates[unit][before] == 1 / divided
 
 
 @pytest.mark.parametrize("mode", MODES)

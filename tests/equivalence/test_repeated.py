@@ -17,6 +17,7 @@ from engine.inputs.sharding import global_batch_at, shard
 from engine.inputs.task import weight
 from engine.models.build import build_model
 from engine.plan.units import Unit
+from engine.plan.updates import OptimizerSpec
 from engine.runtime.worker import seed_everything
 from tests.jobs import Run, distance, job, succeed
 
@@ -28,22 +29,32 @@ def build():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 30), nn.Tanh(), nn.Dropout(0.3), nn.Linear(30, 10))
 """
 RATE, MOMENTUM, GAMMA = 0.05, 0.9, 0.7
+MOMENTUM_SGD = {"name": "sgd", "learning_rate": RATE, "options": {"momentum": MOMENTUM}}
+DECAYED = {"name": "sgd", "learning_rate": RATE, "options": {"momentum": MOMENTUM, "weight_decay": 0.1}}
+ADAM = {"name": "adam", "learning_rate": 0.01, "options": {"weight_decay": 0.1}}
+"""Under these a divided rate is not a divided gradient."""
+CLASSES: dict[str, Any] = {"sgd": optim.SGD, "adam": optim.Adam}
 
 
 @pytest.mark.parametrize(
-    ("strategy", "workers", "options"),
+    ("strategy", "workers", "options", "optimizer"),
     [
-        ("async-sgd", 3, {}),
-        ("async-sgd", 3, {"own_writes": False}),
-        ("staleness-aware", 1, {"own_writes": False}),
-        ("staleness-aware", 2, {"where": "dedicated", "servers": 2}),
-        ("softsync", 3, {"contributions": 2}),
-        ("bounded-staleness", 3, {"bound": 1}),
+        ("async-sgd", 3, {}, MOMENTUM_SGD),
+        ("async-sgd", 3, {"own_writes": False}, MOMENTUM_SGD),
+        ("staleness-aware", 3, {"own_writes": False}, ADAM),
+        ("staleness-aware", 3, {"where": "dedicated", "servers": 2}, DECAYED),
+        ("softsync", 3, {"contributions": 2}, MOMENTUM_SGD),
+        ("bounded-staleness", 3, {"bound": 1}, MOMENTUM_SGD),
     ],
 )
 @pytest.mark.parametrize("schedule", [None, "exponential"])
 def test_the_record_says_enough_to_repeat_the_run(
-    strategy: str, workers: int, options: dict[str, Any], schedule: str | None, tmp_path: Path
+    strategy: str,
+    workers: int,
+    options: dict[str, Any],
+    optimizer: dict[str, Any],
+    schedule: str | None,
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "net.py").write_text(NET)
     spec = job(
@@ -51,16 +62,18 @@ def test_the_record_says_enough_to_repeat_the_run(
         strategy={"name": strategy, "options": {"slice_size": 100, **options}},
         cluster={"workers": workers},
         training={"precision": "float64", "steps": 12},
-        optimizer={"name": "sgd", "learning_rate": RATE, "options": {"momentum": MOMENTUM}},
+        optimizer=optimizer,
         telemetry={"updates": True},
         **({} if schedule is None else {"schedule": {"name": schedule, "options": {"gamma": GAMMA}}}),
     )
     run = succeed(spec, tmp_path / "run")
     record = run.updates()
     assert len(record) == 12 * workers * len(run.units)
-    if workers == 3 or "own_writes" in options:
-        assert (record["version"] - 1 - record["read"] > 0).any(), "something was stale"
-    assert distance(run.state, repeated(run, record)) <= 1e-12
+    stale = record["version"].astype(int) - 1 - record["read"]
+    assert (record["rate"] == (1 / np.maximum(1, stale) if strategy == "staleness-aware" else 1)).all()
+    # All compute their first step on version 0. More than one update late: then a rate is divided.
+    assert (stale > (1 if strategy == "staleness-aware" else 0)).any()
+    assert distance(run.state, repeated(run, record)) <= (1e-9 if optimizer is ADAM else 1e-12)
 
 
 def repeated(run: Run, record: np.ndarray) -> dict[str, Tensor]:
@@ -69,7 +82,8 @@ def repeated(run: Run, record: np.ndarray) -> dict[str, Tensor]:
     seed_everything(training.seed, False)
     model = build_model(run.launch.job.model, training.precision)
     passes = Passes(run, model, workers)
-    units = {unit.index: Versions(unit, dict(model.named_parameters())) for unit in run.units}
+    spec = run.launch.job.optimizer
+    units = {unit.index: Versions(unit, dict(model.named_parameters()), spec) for unit in run.units}
     reads: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     due: dict[int, list[list[np.void]]] = defaultdict(list)
     for row in record:
@@ -95,8 +109,9 @@ def repeated(run: Run, record: np.ndarray) -> dict[str, Tensor]:
             while updates and all((int(r["worker"]), int(r["step"])) in gradients for r in updates[0]):
                 rows = updates.pop(0)
                 late = max(int(r["step"]) for r in rows)
-                parts = [(gradients[int(r["worker"]), int(r["step"])], float(r["scale"])) for r in rows]
-                units[index].update(parts, rate=RATE * decay**late)
+                parts = [gradients[int(r["worker"]), int(r["step"])] for r in rows]
+                (factor,) = {float(r["rate"]) for r in rows}
+                units[index].update(parts, rate=spec.learning_rate * decay**late * factor)
                 moved = True
         assert moved, "the record contradicts itself"
     for unit in units.values():
@@ -107,11 +122,11 @@ def repeated(run: Run, record: np.ndarray) -> dict[str, Tensor]:
 class Versions:
     """One unit's parameters in all their versions, and its optimizer."""
 
-    def __init__(self, unit: Unit, parameters: dict[str, nn.Parameter]) -> None:
+    def __init__(self, unit: Unit, parameters: dict[str, nn.Parameter], spec: OptimizerSpec) -> None:
         self.unit, self.parameters = unit, parameters
         self.now = [nn.Parameter(self._part(s.parameter, s.start, s.stop).clone()) for s in unit.segments]
         self.values = [[p.detach().clone() for p in self.now]]
-        self.optimizer = optim.SGD(self.now, lr=RATE, momentum=MOMENTUM)
+        self.optimizer = CLASSES[spec.name](self.now, lr=spec.learning_rate, **spec.options)
 
     def _part(self, name: str, start: int, stop: int) -> Tensor:
         return self.parameters[name].detach().view(-1)[start:stop]
@@ -120,12 +135,12 @@ class Versions:
         for segment, value in zip(self.unit.segments, self.values[version], strict=True):
             self._part(segment.parameter, segment.start, segment.stop).copy_(value)
 
-    def update(self, parts: list[tuple[dict[str, Tensor], float]], *, rate: float) -> None:
+    def update(self, parts: list[dict[str, Tensor]], *, rate: float) -> None:
         self.optimizer.param_groups[0]["lr"] = rate
         for parameter, segment in zip(self.now, self.unit.segments, strict=True):
             parameter.grad = torch.zeros_like(parameter)
-            for gradients, scale in parts:
-                parameter.grad += scale * gradients[segment.parameter].view(-1)[segment.start : segment.stop]
+            for gradients in parts:
+                parameter.grad += gradients[segment.parameter].view(-1)[segment.start : segment.stop]
         self.optimizer.step()
         self.values.append([p.detach().clone() for p in self.now])
 
