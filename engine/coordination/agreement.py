@@ -96,14 +96,18 @@ class Agreement:
         self._take(header.step, header.origin, json.loads(header.meta))
 
     @past_gates
-    def check(self) -> None:
+    def check(self, step: int = 0) -> None:
         """Compare everything, and what was written to since the last report. Collective; every worker raises
-        TrainingError for a difference."""
+        TrainingError for a difference. Workers that are not all at the same `step` need not hold the same."""
         names, written = list(self._parameters), self._unreported()
         values = [checksum(self._parameters[name].detach().reshape(-1)) for name in names]
         mine = torch.stack([torch.tensor(self._machine), *(value.cpu() for value in values)])
         wrote = torch.tensor([written.get(name, 0) for name in names], dtype=torch.int64)
-        everyone = [part[0] for part in self._gather.run([torch.cat([mine, wrote])])]
+        here = torch.tensor([step], dtype=torch.int64)
+        parts = self._gather.run([here, torch.cat([mine, wrote])])
+        if any(at != step for at, _ in parts):
+            return
+        everyone = [found for _, found in parts]
         _compare([dict(zip(names, map(int, one[1 + len(names) :]), strict=True)) for one in everyone])
         if all(one[0] == self._machine for one in everyone):
             _compare([dict(zip(names, map(int, one[1 : 1 + len(names)]), strict=True)) for one in everyone])

@@ -230,9 +230,10 @@ class PlanReplica:
             return
         for exchange in self._distinct:
             exchange.finished(self._step)
-        for layer in self._layers:
-            if layer.units:
-                self._bring_once(layer, self._step + 1)
+        for layer in (each for each in self._layers if each.units):
+            self._bring_once(layer, self._step + 1)
+        if self._watch is not None:
+            self._watch.finished(self._step)
 
     def common(self) -> AbstractContextManager[None]:
         """See Replica.common; where all workers should hold the same parameters and do not, it ends here."""

@@ -199,7 +199,7 @@ class Assembly:
             hyper=hyper,
             policy=policy_of(launch.consistency, self.team.size),
             clip_norm=job.training.clip_norm,
-            watch=self._watch(writes, place),
+            watch=self._watch(model, writes, place),
             # A replayed device runs beside its host, which has time for an update between two layers only.
             together=launch.profile is None,
             contributions=contributions,
@@ -237,24 +237,35 @@ class Assembly:
         found = [version for exchange in served for version in exchange.versions()]
         return min(found), max(found)
 
+    def _agreed(self, model: nn.Module) -> frozenset[str]:
+        """Parameters that this worker holds alike with others in the same step: all, or those that are not trained
+        where workers drift or train alone. None where one may be lost, of whose reports nobody knows when they come."""
+        consistency = self._launch.consistency
+        if self.team.size == 1:
+            return frozenset()
+        apart = drifts(consistency) or trains_alone(consistency)
+        if apart and self._launch.job.cluster.worker_loss != "end":
+            return frozenset()
+        return frozenset(n for n, p in model.named_parameters() if not (apart and p.requires_grad))
+
     def _writes(
         self, model: nn.Module, trainable: Mapping[str, Parameter], served: Collection[str]
     ) -> Writes | None:
         """What looks at the parameters, where another worker or a server has to know what a model writes to them."""
-        launch = self._launch
-        compared = self.team.size > 1 and not drifts(launch.consistency)
-        if launch.profile is not None or trains_alone(launch.consistency) or not (compared or served):
+        agreed, alone = self._agreed(model), trains_alone(self._launch.consistency)
+        if self._launch.profile is not None or not (agreed or (served and not alone)):
             return None
-        parameters = dict(model.named_parameters()) if compared else trainable
-        return Writes(parameters, served=served, compared=compared)
+        own: Collection[str] = () if alone else trainable  # what such a worker writes to its own is averaged
+        parameters = {name: p for name, p in model.named_parameters() if name in agreed or name in own}
+        return Writes(parameters, served=() if alone else served, compared=bool(agreed))
 
-    def _watch(self, writes: Writes | None, place: Place) -> Watch | None:
+    def _watch(self, model: nn.Module, writes: Writes | None, place: Place) -> Watch | None:
         if writes is None:
             return None
-        agreement: Agreement | None = None
-        if self.team.size > 1 and not drifts(self._launch.consistency):
+        agreed, agreement = self._agreed(model), None
+        if agreed:
             agreement = Agreement(
-                writes.parameters,
+                {name: parameter for name, parameter in writes.parameters.items() if name in agreed},
                 sender=self.team.sender,
                 gather=place.team,
                 rank=self.team.rank,
@@ -262,7 +273,7 @@ class Assembly:
                 device=self.device,
             )
             self._worker_lane.add(agreement.kinds, agreement)
-        return Watch(writes, agreement)
+        return Watch(writes, agreement, agreed=agreed, meets=not drifts(self._launch.consistency))
 
     def _exchanges(
         self,
@@ -357,5 +368,5 @@ class Assembly:
             clip_norm=self.job.training.clip_norm,
             device=str(self.device),
             all_used=launch.profile is not None,
-            watch=self._watch(writes, place),
+            watch=self._watch(model, writes, place),
         )

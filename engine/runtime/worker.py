@@ -162,6 +162,13 @@ class Worker:
     def _save(self, model: torch.nn.Module, gather: Gather, elsewhere: dict[str, Any] | None) -> None:
         """Write what the job ends with. Collective."""
         path = None if self._parts.rank else self._launch.result / "model.pt"
+        alone = self._goes_on or self._reached is not None
+        if path is not None and alone and (own := [name for name, _ in model.named_buffers()]):
+            print(
+                f"warning: the buffers that are saved ({', '.join(own)}) are worker 0's own: nobody waits for the"
+                " others, so they are not averaged. With cluster.worker_loss end and no target accuracy they are",
+                flush=True,
+            )
         save_state(model, gather, path if self._reached is None else None, elsewhere)
         if path is not None and self._reached is not None:
             write_state(self._reached, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -100,6 +101,29 @@ class Meeting:
             return self._given
 
         return SimpleNamespace(run=run)
+
+
+@pytest.mark.parametrize("steps", [(5, 5), (5, 6)])
+def test_workers_that_ended_at_different_steps_need_not_hold_the_same(steps: tuple[int, int]) -> None:
+    wire: Any = Wire()
+    meeting = Meeting()
+    device = torch.device("cpu")
+    workers = [
+        Agreement(
+            {"a": Parameter(torch.full((2,), float(rank)))},
+            sender=wire,
+            gather=meeting.of(rank),
+            rank=rank,
+            workers=2,
+            device=device,
+        )
+        for rank in range(2)
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        checks = [pool.submit(worker.check, step) for worker, step in zip(workers, steps, strict=True)]
+    for check in checks:
+        with nullcontext() if steps == (5, 6) else pytest.raises(TrainingError, match="a is not the same"):
+            check.result()
 
 
 @pytest.mark.parametrize("machines", [("one", "one"), ("one", "another")])

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from engine.plan.job import EvaluationSpec
+from engine.plan.job import EvaluationSpec, JobSpec
+from engine.plan.updates import OptimizerSpec
 from tests.equivalence.against_plain import holds, spec_of
 from tests.jobs import distance, run, succeed
 
@@ -82,6 +84,29 @@ def test_one_worker_that_goes_on_without_its_own_writes_is_refused(tmp_path: Pat
 )
 def test_other_values_on_other_workers_are_refused(strategy: str, how: str, tmp_path: Path) -> None:
     assert "first.weight is not the same" in refused("writes:model", strategy, 2, tmp_path, how=how)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [("async-sgd", {}), ("parameter-averaging", {"period": 4})],
+)
+def test_workers_that_drift_or_average_hold_the_same_of_what_is_not_trained(
+    strategy: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """What differs is found before it is saved, even if it was written in the last step; what is written alike in every
+    step is kept."""
+
+    def spec(how: str, when: int) -> JobSpec:
+        spec = spec_of("writes:model", strategy, 2, how=how, when=when)
+        plain = OptimizerSpec(name="sgd", learning_rate=0.05)
+        return replace(spec, strategy=replace(spec.strategy, options=options), optimizer=plain)
+
+    end = run(spec("untrained_by_samples", 14), tmp_path / "apart").end
+    assert end.status == "failed"
+    assert "scale is not the same on worker" in end.reason
+    assert "register what does as a buffer" in end.reason
+    alike = succeed(spec("untrained", 3), tmp_path / "alike").state
+    assert torch.allclose(alike["scale"], torch.full((24,), 0.99**12, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ class Writing(nn.Module):
         self.calls = 0
         self.kept: list[Tensor] = []
         self.pointer: ctypes.Array[ctypes.c_double] | None = None
+        if how.startswith("untrained"):
+            self.scale = nn.Parameter(torch.ones(24), requires_grad=False)
         if how == "hook":
             self.first.weight.register_post_accumulate_grad_hook(self.clamp)
 
@@ -35,8 +37,15 @@ class Writing(nn.Module):
             self.calls == self.when if self.once else self.calls >= self.when
         ):
             getattr(self, self.how)(x)
-        logits: Tensor = self.last(torch.tanh(self.first(x)))
+        hidden = torch.tanh(self.first(x))
+        logits: Tensor = self.last(hidden * self.scale if hasattr(self, "scale") else hidden)
         return logits
+
+    def untrained(self, x: Tensor) -> None:
+        self.scale.data.mul_(0.99)
+
+    def untrained_by_samples(self, x: Tensor) -> None:
+        self.scale.data.mul_(1.0 + 1e-3 * x.mean())
 
     @torch.no_grad()
     def clamp(self, _: Tensor) -> None:
