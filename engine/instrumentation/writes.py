@@ -265,8 +265,8 @@ def unequal(name: str, rank: int) -> TrainingError:
     return TrainingError(
         f"{name} is not the same on worker 0 and on worker {rank}: the model or its loss writes to it, and not alike"
         " everywhere (the `max_norm` of an Embedding does so, since each worker looks up other rows). Write what does"
-        " not depend on a worker's own samples (where workers drift or average, nor on trained parameters), register what"
-        " does as a buffer, or train with one worker"
+        " not depend on a worker's own samples (where workers drift or average, nor on trained parameters), register"
+        " what does as a buffer, or train with one worker"
     )
 
 
