@@ -1,4 +1,7 @@
-"""Workers and homes of a few units, without tensors: what may happen next is chosen from outside.
+"""Workers and the homes of a few units on several servers, without tensors: what happens next is chosen from outside.
+
+Each server hears of a worker's loss, and of its return, in an event of its own: one may go on without a worker, or with
+it again, long before another one knows.
 
 Sums are lists of the contributions in them, so that a test sees which were applied, how often, and together with which.
 """
@@ -19,8 +22,10 @@ from engine.protocol.messages import Message
 from engine.protocol.served import Served, ServedUnit
 from tests.engine.peers_world import EveryStep, Meeting
 
-SERVER = 100
-"""The party that all homes are on; workers are parties from 0."""
+FIRST_SERVER = 100
+"""Servers are parties from here on, workers from 0."""
+SERVERS = 2
+NO_UNIT = -1
 
 
 class Given(NamedTuple):
@@ -30,6 +35,16 @@ class Given(NamedTuple):
     rank: int
     step: int
     life: int
+
+
+class News(NamedTuple):
+    """What a server has not heard yet."""
+
+    server: int
+    rank: int
+    life: int
+    """Of a return: the life that begins."""
+    returned: bool
 
 
 class Travelling(NamedTuple):
@@ -57,6 +72,14 @@ class Worker:
     """By unit: version of the last answer."""
     done: bool = False
     alive: bool = True
+    welcomes: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    """Of one that has returned, by server: the step from which on it may contribute there, and whether nobody else does
+    any more."""
+
+    @property
+    def here(self) -> bool:
+        """Whether it takes part: one that has returned does when all servers have welcomed it."""
+        return self.alive and (self.life == 0 or len(self.welcomes) == SERVERS)
 
 
 class World:
@@ -82,7 +105,8 @@ class World:
         self.steps = steps
         self.random = random
         self.units = {
-            index: ServedUnit(f"layer{index // 2}", index + 1, SERVER, returns) for index in range(units)
+            index: ServedUnit(f"layer{index // 2}", index + 1, FIRST_SERVER + index % SERVERS, returns)
+            for index in range(units)
         }
         self.homes = {
             index: Home(
@@ -92,6 +116,9 @@ class World:
         }
         self.workers = {rank: Worker(Served(self.units)) for rank in range(workers)}
         self.travelling: list[Travelling] = []
+        self.news: list[News] = []
+        self._known = {(server, rank): 0 for server in self.servers for rank in range(workers)}
+        """By server and worker: in which life the server knows it."""
         self.kept: set[Given] = set()
         self.sums: dict[int, list[Given]] = defaultdict(list)
         self.updates: dict[int, list[list[Given]]] = defaultdict(list)
@@ -108,6 +135,10 @@ class World:
         """(rank, the step that it joined at, whether nobody contributed any more)."""
         self.begun: list[tuple[int, int, dict[int, int]]] = []
         """(rank, step, by unit the version that it computes on)."""
+
+    @property
+    def servers(self) -> range:
+        return range(FIRST_SERVER, FIRST_SERVER + SERVERS)
 
     def run(self, happens: Callable[[World], None] = lambda world: None) -> None:
         """Until nothing can happen any more; `happens` before each event."""
@@ -135,40 +166,72 @@ class World:
         return []
 
     def lose(self, rank: int) -> None:
-        """A worker dies. What it has sent may still arrive, and even after its return."""
+        """A worker dies, and servers will hear of it. What it has sent may still arrive, and even after its return."""
         self.workers[rank].alive = False
-        for home in self.homes.values():
-            self._carry_out(SERVER, home.lost(rank))
+        life = self.workers[rank].life
+        self.news += [News(server, rank, life, returned=False) for server in self.servers]
 
     def bring_back(self, rank: int) -> None:
-        """It is there again, and joins at the latest of the steps that homes answer; where nobody else contributes any
-        more, it does not, either."""
+        """It is there again, and servers will hear of it."""
         life = self.workers[rank].life + 1
-        step = max(home.returned(rank, life) for home in self.homes.values())
-        over = any(home.over for home in self.homes.values())
-        self.workers[rank] = Worker(Served(self.units), life=life, step=step, done=over)
-        self.joined.append((rank, step, over))
-        self._carry_out(rank, self.workers[rank].machine.joins(step))
-        if over:
-            for unit in self.units:
-                self.travelling.append(Travelling(Message.FINISH, rank, SERVER, unit, step, 0, life))
+        self.workers[rank] = Worker(Served(self.units), life=life)
+        self.news += [News(server, rank, life, returned=True) for server in self.servers]
+
+    def heard(self) -> list[News]:
+        """What a server may hear next: of one worker in the order in which it happened."""
+        first: dict[tuple[int, int], News] = {}
+        for each in self.news:
+            first.setdefault((each.server, each.rank), each)
+        return list(first.values())
+
+    def hears(self, news: News) -> None:
+        """A server counts without a worker from now on, or says from which step on one that has returned may contribute
+        to its units, and whether nobody contributes to any of them."""
+        self.news.remove(news)
+        server, rank, life, returned = news
+        homes = {unit: home for unit, home in self.homes.items() if self.units[unit].home == server}
+        if not returned:
+            for home in homes.values():
+                self._carry_out(server, home.lost(rank))
+            return
+        self._known[server, rank] = life
+        step = max(home.returned(rank, life) for home in homes.values())
+        over = any(home.over for home in homes.values())
+        self.travelling.append(Travelling(Message.WELCOME, server, rank, NO_UNIT, step, int(over), life))
+
+    def _welcomed(self, rank: int, server: int, step: int, over: bool) -> None:
+        """Once all servers have: it joins at the latest of the steps; where nobody else contributes any more, it does
+        not, either."""
+        worker = self.workers[rank]
+        worker.welcomes[server] = step, over
+        if not worker.here:
+            return
+        worker.step = max(step for step, _ in worker.welcomes.values())
+        worker.done = any(over for _, over in worker.welcomes.values())
+        self.joined.append((rank, worker.step, worker.done))
+        self._carry_out(rank, worker.machine.joins(worker.step))
+        if worker.done:
+            self._ends(rank)
 
     def _ends(self, rank: int) -> None:
-        for unit in self.units:
+        worker = self.workers[rank]
+        for index, unit in self.units.items():
             self.travelling.append(
-                Travelling(Message.FINISH, rank, SERVER, unit, self.steps, 0, self.workers[rank].life)
+                Travelling(Message.FINISH, rank, unit.home, index, worker.step, 0, worker.life)
             )
 
     def _moves(self) -> list[Callable[[], None]]:
-        return [partial(self.arrives, message) for message in self.coming()] + [
-            partial(self.works, rank) for rank in self.able()
+        return [
+            *(partial(self.arrives, message) for message in self.coming()),
+            *(partial(self.works, rank) for rank in self.able()),
+            *(partial(self.hears, news) for news in self.heard()),
         ]
 
     def _fragment(self, unit: int) -> int:
         return unit // 2 % self.fragments
 
     def _may_begin(self, worker: Worker) -> bool:
-        if worker.life and len(worker.came) < len(self.units):
+        if not worker.here or (worker.life and len(worker.came) < len(self.units)):
             return False  # who has returned begins with the answers of all homes
         due = ((unit, self.meeting.arrives(self._fragment(unit), worker.step - 1)) for unit in self.units)
         return all(at is None or worker.clock[unit] >= self.policy.needs(at + 1) for unit, at in due)
@@ -207,7 +270,7 @@ class World:
     def arrives(self, message: Travelling) -> None:
         self.travelling.remove(message)
         kind, source, peer, unit, step, version, life = message
-        if peer == SERVER:
+        if peer >= FIRST_SERVER:
             home = self.homes[unit]
             if kind == Message.PUSH:
                 found = home.pushed(source, step, version, life)
@@ -217,10 +280,12 @@ class World:
                 found = home.joined(source, step, life)
             else:
                 found = home.finished(source, step, life)
-            self._carry_out(SERVER, found, Given(unit, source, step, life))
+            self._carry_out(peer, found, Given(unit, source, step, life))
         elif self.workers[peer].alive and life == self.workers[peer].life:
             worker = self.workers[peer]
-            if kind == Message.NOTIFY:
+            if kind == Message.WELCOME:
+                self._welcomed(peer, source, step, bool(version))
+            elif kind == Message.NOTIFY:
                 self._carry_out(peer, worker.machine.notified(unit, step))
             else:
                 assert version >= worker.came.get(unit, 0), "versions only grow"
@@ -232,7 +297,8 @@ class World:
             match instruction:
                 case Send(peers, kind, unit, step, version=version):
                     for peer in peers:
-                        life = self.workers[party if peer == SERVER else peer].life
+                        away = party >= FIRST_SERVER  # of whom it sends to a server knows what it has heard
+                        life = self._known[party, peer] if away else self.workers[party].life
                         self.travelling.append(Travelling(kind, party, peer, unit, step, version, life))
                 case Keep(unit, origin, step):
                     assert arrived is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import pytest
@@ -19,34 +20,37 @@ from engine.protocol.home import Returns
 from tests.engine.served_world import World
 
 WORKERS = 3
-MODES: dict[str, Callable[[], Policy]] = {
-    "every-step": lambda: EveryStep(WORKERS),
-    "asynchronous": Asynchronous,
-    "staleness-aware": lambda: Asynchronous("staleness"),
-    "asynchronous, going on": lambda: Asynchronous(own_writes=False),
-    "softsync 1": lambda: Softsync(1, own_writes=True),
-    "softsync 2": lambda: Softsync(2),
-    "softsync 3": lambda: Softsync(3),
-    "softsync 3, waiting": lambda: Softsync(3, own_writes=True),
-    "bounded 0": lambda: BoundedStaleness(0),
-    "bounded 2": lambda: BoundedStaleness(2),
-    "bounded 0 by clock": lambda: BoundedStaleness(0, apply="clock"),
-    "bounded 1 by clock": lambda: BoundedStaleness(1, apply="clock"),
+MODES: dict[str, Callable[[int], Policy]] = {
+    "every-step": EveryStep,
+    "asynchronous": lambda workers: Asynchronous(),
+    "staleness-aware": lambda workers: Asynchronous("staleness"),
+    "asynchronous, going on": lambda workers: Asynchronous(own_writes=False),
+    "softsync 1": lambda workers: Softsync(1, own_writes=True),
+    "softsync 2": lambda workers: Softsync(min(2, workers)),
+    "softsync all": Softsync,
+    "softsync all, waiting": lambda workers: Softsync(workers, own_writes=True),
+    "bounded 0": lambda workers: BoundedStaleness(0),
+    "bounded 2": lambda workers: BoundedStaleness(2),
+    "bounded 0 by clock": lambda workers: BoundedStaleness(0, apply="clock"),
+    "bounded 1 by clock": lambda workers: BoundedStaleness(1, apply="clock"),
 }
-TOGETHER = {"every-step", "softsync 3, waiting", "bounded 0 by clock"}
+"""By the number of workers."""
+TOGETHER = {"every-step", "softsync all, waiting", "bounded 0 by clock"}
 """Modes that are synchronous SGD: every update has all workers' contributions of one step, and is read by the next."""
 BOUND = {"bounded 0": 0, "bounded 2": 2, "bounded 0 by clock": 0, "bounded 1 by clock": 1}
 SIZE = {"asynchronous": 1, "staleness-aware": 1, "asynchronous, going on": 1, "softsync 1": 1, "softsync 2": 2,
-        "softsync 3": 3, "bounded 0": 1, "bounded 2": 1}  # fmt: skip
-"""Contributions of an update."""
+        "softsync all": 5, "bounded 0": 1, "bounded 2": 1}  # fmt: skip
+"""Contributions of an update, of as many workers at most."""
 OWN = {"asynchronous", "staleness-aware", "softsync 1", "bounded 0", "bounded 2"} | TOGETHER
 """Modes in which a worker reads its own writes."""
 
 
-def world(mode: str, returns: Returns, rank_order: bool, random: Random, *, steps: int = 4) -> World:
+def world(
+    mode: str, returns: Returns, rank_order: bool, random: Random, *, workers: int = WORKERS, steps: int = 4
+) -> World:
     return World(
-        MODES[mode],
-        workers=WORKERS,
+        partial(MODES[mode], workers),
+        workers=workers,
         units=3,
         steps=steps,
         returns=returns,
@@ -58,7 +62,7 @@ def world(mode: str, returns: Returns, rank_order: bool, random: Random, *, step
 returns = st.sampled_from(["push", "notify-pull", "deferred-pull"])
 
 
-LOST = [mode for mode in MODES if mode not in TOGETHER | {"softsync 3"}]
+LOST = [mode for mode in MODES if mode not in TOGETHER | {"softsync all"}]
 """Modes in which those that are left go on without a worker that is lost."""
 
 
@@ -99,9 +103,9 @@ def all_were_applied_once(it: World, mode: str, rank_order: bool) -> None:
     assert not it.kept
     for update in (update for updates in it.updates.values() for update in updates[:-1]):
         if mode in SIZE:
-            assert len(update) == SIZE[mode]
+            assert len(update) == min(SIZE[mode], len(it.workers))
         if mode in TOGETHER or "by clock" in mode:
-            assert sorted(each.rank for each in update) == list(range(WORKERS))
+            assert sorted(each.rank for each in update) == list(it.workers)
             assert len({each.step for each in update}) == 1
         if rank_order:
             assert update == sorted(update, key=lambda each: (each.rank, each.step))
@@ -113,7 +117,7 @@ def all_were_applied_once(it: World, mode: str, rank_order: bool) -> None:
             if mode in OWN:
                 assert {each.step for each in read if each.rank == rank} == set(range(step))
             if mode in BOUND:
-                assert {(r, s) for r in range(WORKERS) for s in range(step - BOUND[mode])} <= {
+                assert {(r, s) for r in it.workers for s in range(step - BOUND[mode])} <= {
                     (each.rank, each.step) for each in read
                 }
 

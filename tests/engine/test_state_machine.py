@@ -82,7 +82,7 @@ class Combination:
                 random=random,
             )
         if not self.averages:
-            return served.world(self.mode, self.returns, rank_order, random)
+            return served.world(self.mode, self.returns, rank_order, random, workers=workers)
         return served_world.World(
             partial(EveryStep, workers),
             workers=workers,
@@ -163,10 +163,11 @@ class Interleaving(RuleBasedStateMachine):
         self.world.works(able[number % len(able)])
 
     @rule(number=NUMBER)
-    def a_worker_is_held_up(self, number: int) -> None:
+    def a_party_is_held_up(self, number: int) -> None:
         """Or all who were are not any more."""
-        rank = number % (len(self.world.workers) + 1)
-        self.held_up = self.held_up | {rank} if rank < len(self.world.workers) else set()
+        parties = [*self.world.workers, *getattr(self.world, "servers", ())]
+        chosen = number % (len(parties) + 1)
+        self.held_up = self.held_up | {parties[chosen]} if chosen < len(parties) else set()
 
     @precondition(lambda self: self.lost < self.combination.most_lost and len(self.losable()) > 0)
     @rule(number=NUMBER)
@@ -174,6 +175,13 @@ class Interleaving(RuleBasedStateMachine):
         ranks = self.losable()
         self.losing.lose(ranks[number % len(ranks)])
         self.lost += 1
+
+    @precondition(lambda self: self.news())
+    @rule(number=NUMBER)
+    def a_server_hears_of_a_loss_or_a_return(self, number: int) -> None:
+        """Another one may hear of it later."""
+        news = self.news()
+        self.served.hears(news[number % len(news)])
 
     @precondition(
         lambda self: self.lost > 0 and isinstance(self.world, served_world.World) and len(self.gone()) > 0
@@ -193,6 +201,12 @@ class Interleaving(RuleBasedStateMachine):
         assert not isinstance(self.world, peers_world.World)
         return self.world
 
+    def news(self) -> list[served_world.News]:
+        """Of a server that is not held up."""
+        if not isinstance(self.world, served_world.World):
+            return []
+        return [each for each in self.world.heard() if each.server not in self.held_up]
+
     def gone(self) -> list[int]:
         return [rank for rank, worker in self.served.workers.items() if not worker.alive]
 
@@ -200,9 +214,12 @@ class Interleaving(RuleBasedStateMachine):
         """Those without whom enough are left, from the moment on at which any may be lost."""
         if len(self.losing.begun) < self.losses_from:
             return []
-        alive = [rank for rank, worker in self.losing.workers.items() if worker.alive]
-        least = self.losing.policy.least_workers if isinstance(self.losing, served_world.World) else 1
-        return alive if len(alive) > max(1, least) else []
+        if isinstance(self.losing, unwaited_world.World):
+            alive = [rank for rank, worker in self.losing.workers.items() if worker.alive]
+            return alive if len(alive) > 1 else []
+        workers = self.losing.workers.items()
+        spare = sum(worker.here for _, worker in workers) - max(1, self.losing.policy.least_workers)
+        return [rank for rank, worker in workers if worker.alive and spare >= worker.here]
 
     @invariant()
     def what_is_applied_is_so_once_and_within_the_bound(self) -> None:
@@ -304,7 +321,7 @@ def test_every_mode_is_tried_with_every_exchange_that_can_have_it() -> None:
         name: row.name
         for name, make in served.MODES.items()
         for row in CONSISTENCY
-        if row.load() is type(make())
+        if row.load() is type(make(3))
     }
     rounds = {"ring": "RING", "tree": "TREE", "halving-doubling": "HALVING_DOUBLING"}
     tried = {
