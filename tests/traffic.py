@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from engine.axes.consistency import CONSISTENCY
 from engine.benchmarks.harness.wire import Bytes, counted_payload
-from engine.plan.consistency import trains_alone
-from engine.plan.plan import LayerPlan, Plan
+from engine.plan.plan import Plan
 from engine.simulate.declared import declared
 from engine.telemetry import spool
 from engine.telemetry.batch import LinkInfo, decode
@@ -17,26 +15,15 @@ from tests.jobs import Run
 
 
 def declared_bytes(run: Run) -> Bytes:
-    """What the plan declares for all steps that exchange, over the network."""
+    """What the plan declares for all of the job, over the network."""
     launch = run.launch
-    plan, steps = launch.plan, run.summary()["steps"]
-    assert isinstance(plan, Plan)
-    times = {layer.layer: times_exchanged(plan, layer, steps) for layer in plan.layers}
     index = {layer.name: layer.index for layer in launch.model.layers}
     found: Counter[tuple[int, int, int]] = Counter()
-    for transfer in declared(launch.plan, launch.model, launch.job.cluster.workers, launch.job.network.hosts):
+    cluster, hosts, steps = launch.job.cluster, launch.job.network.hosts, run.summary()["steps"]
+    for transfer in declared(launch.plan, launch.model, cluster.workers, hosts, steps=steps):
         if transfer.wire:
-            key = (transfer.source, transfer.destination, index[transfer.layer])
-            found[key] += transfer.bytes * times[transfer.layer]
+            found[transfer.source, transfer.destination, index[transfer.layer]] += transfer.bytes
     return dict(found)
-
-
-def times_exchanged(plan: Plan, layer: LayerPlan, steps: int) -> int:
-    """How many of a job's `steps` move anything of a layer."""
-    if not trains_alone(plan.consistency):
-        return steps
-    average = CONSISTENCY[plan.consistency.mode].load()(plan.consistency, workers=1, total_steps=steps)
-    return sum(average.leaves(layer.fragment, step) for step in range(steps))
 
 
 def counted_bytes(run: Run) -> Bytes:

@@ -31,6 +31,9 @@ class BoundedStalenessSettings(Consistency):
     apply: Literal["arrival", "clock"] | None = None
     """Whether a contribution is applied on `arrival` (null), or all of one clock as one update, in the order of
     clocks."""
+    own_writes: bool | None = None
+    """Whether a worker's own contributions are in what it reads: by arrival and with bound 0 they are, by clock with
+    another bound they are not. Null: as it is; the other answer is refused, with the reason."""
 
 
 class BoundedStaleness:
@@ -63,6 +66,23 @@ class BoundedStaleness:
                 settings.bound,
                 f"must be from 0 (nobody is ahead) to {MOST} steps",
                 "Use 2 or 3, say; asynchronous has no bound",
+            )
+        by_clock = settings.apply == "clock" and settings.bound > 0
+        if settings.own_writes and by_clock:
+            raise UserError(
+                "consistency.own_writes",
+                True,
+                "by clock a contribution is applied with everybody's of its step, so who waits for its own waits for"
+                f" all, whatever the bound ({settings.bound})",
+                "Leave it out, use bound 0, or apply: arrival",
+            )
+        if settings.own_writes is False and not by_clock:
+            raise UserError(
+                "consistency.own_writes",
+                False,
+                "an answer comes when the worker's last contribution is in it: by arrival that is at once, and with"
+                " bound 0 everybody's are",
+                "Leave it out, or use apply: clock with a bound of at least 1, or async-sgd",
             )
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:

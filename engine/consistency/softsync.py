@@ -28,6 +28,9 @@ class SoftsyncSettings(Consistency):
     mode: str = "softsync"
     contributions: int | None = None
     """s: contributions that make one update."""
+    own_writes: bool | None = None
+    """Whether a worker waits, before a step, until its last contribution is in what it reads. Null: where s is 1 or all
+    workers. True is refused with another s."""
 
 
 class Softsync:
@@ -49,7 +52,8 @@ class Softsync:
     def of(cls, settings: SoftsyncSettings, workers: int) -> Softsync:
         """See `engine/consistency/__init__.py`."""
         assert settings.contributions is not None, "resolve the plan first"
-        return cls(settings.contributions, own_writes=settings.contributions in (1, workers))
+        own = settings.contributions in (1, workers) if settings.own_writes is None else settings.own_writes
+        return cls(settings.contributions, own_writes=own)
 
     @staticmethod
     def check(settings: SoftsyncSettings, workers: int) -> None:
@@ -61,6 +65,14 @@ class Softsync:
                 contributions,
                 f"must be from 1 (asynchronous) to the number of workers, {workers} (all of them)",
                 f"Use {max(1, workers // 2)}, say",
+            )
+        if settings.own_writes and contributions not in (1, workers):
+            raise UserError(
+                "consistency.own_writes",
+                True,
+                f"units group their contributions by themselves: with {contributions} of {workers} one worker could wait"
+                " for its contribution to one unit, and a second one to another, each for the other's next step, for ever",
+                f"Leave it out, or use 1 or {workers} contributions",
             )
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:

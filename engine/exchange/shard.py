@@ -170,11 +170,23 @@ class Shard:
         if rank in self._first:
             self._earlier[rank].append((self._first.pop(rank), steps))
         self._lost(rank, self._incarnation[rank], steps, header.meta.decode())
+        self._say_what_is_missing(rank, steps)
         for room in self._rooms.values():
             found = room.home.lost(rank)
             self._enough_are_left(room.home, rank)
             for instruction in found:
                 self._carry_out(room, instruction, header, None)
+
+    def _say_what_is_missing(self, rank: int, steps: int) -> None:
+        """Of a worker that was lost within a push: a part of its step has come, and the rest never will."""
+        missing = {
+            (room.choice.unit.layers[0], step): room.choice
+            for room in self._rooms.values()
+            for step in range(room.home.clocks.contributed.get(rank, steps), steps)
+        }
+        for (_, step), choice in missing.items():
+            reason = f"it had not come, or not whole, when worker {rank} was lost"
+            self._recording.dropped(choice, step, rank, reason)
 
     def contributed(self) -> dict[int, list[tuple[int, int]]]:
         """By rank: the steps (first, end) that it has contributed, to any unit, in each of its incarnations."""

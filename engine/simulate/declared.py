@@ -1,10 +1,11 @@
-"""Declared bytes: what a plan must move in one step, message by message, before anything runs.
+"""Declared bytes: what a plan must move in one step, or in a whole job, message by message, before anything runs.
 
-The machines that the runtime runs say it: each unit is exchanged once on a virtual clock. Units of one size whose
-layers' choices are the same move the same bytes, so only one of them is played out. Where workers average every k
-steps, that is a step which ends with an average; in the others nothing moves. Where they drift, every contribution is
-answered once, as it is where they do not. Native collectives are taken for a ring, which moves the least there is to
-move.
+The machines that the runtime runs say it, on a virtual clock. Units of one size whose layers' choices are the same move
+the same bytes, so only one of them is played out. For one step each unit is exchanged once: where workers average every
+k steps, that is a step which ends with an average; in the others nothing moves. Where they drift, every contribution is
+answered once, as it is where they do not. A job's steps are played out under its own mode, with the steps in which it
+averages and, where workers drift, the last answers, which come when nobody contributes any more. Native collectives are
+taken for a ring, which moves the least there is to move.
 
 A test compares these with the bytes that the transport counts; the launch page shows them per layer.
 Payload only: headers, notifications, pull requests and heartbeats are counted apart as overhead. Factors have a row per
@@ -20,16 +21,19 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
+from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
 from engine.consistency.every_step import EveryStep
+from engine.consistency.policies import policy_of
 from engine.plan.cluster import parties, team_of
+from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
 from engine.plan.edges import crossings
 from engine.plan.plan import LayerPlan, Plan, Wrapper
 from engine.plan.units import Unit, carried, cut
 from engine.simulate.clock import VirtualClock
 from engine.simulate.network import Passed
-from engine.simulate.run import simulate
+from engine.simulate.run import Exchanges, simulate
 from engine.transport.message import Header
 
 Moved = Mapping[tuple[int, int, int], int]
@@ -75,15 +79,23 @@ class AtOnce:
 
 
 def declared(
-    plan: Plan | Wrapper, model: ModelDescription, workers: int, hosts: int | None = None
+    plan: Plan | Wrapper,
+    model: ModelDescription,
+    workers: int,
+    hosts: int | None = None,
+    *,
+    steps: int | None = None,
 ) -> Iterator[Transfer]:
-    """Every transfer of one step of a resolved plan. A peer declares nothing: it decides by itself."""
+    """Every transfer of one step of a resolved plan that exchanges; with `steps`, all that a job of so many moves, each
+    in one sum. A peer declares nothing: it decides by itself."""
     if isinstance(plan, Wrapper):
         return
     at = [party.host for party in parties(plan, workers, hosts)]
-    for unit, source, destination, size in chain(
-        _exchanged(plan, model, workers), crossings(plan, model, workers)
-    ):
+    crossing = (
+        (unit, source, destination, size * (steps or 1))
+        for unit, source, destination, size in crossings(plan, model, workers)
+    )
+    for unit, source, destination, size in chain(_exchanged(plan, model, workers, steps), crossing):
         yield Transfer(
             source=source,
             destination=destination,
@@ -94,7 +106,9 @@ def declared(
         )
 
 
-def _exchanged(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tuple[Unit, int, int, int]]:
+def _exchanged(
+    plan: Plan, model: ModelDescription, workers: int, steps: int | None
+) -> Iterator[tuple[Unit, int, int, int]]:
     """(unit, source, destination, bytes) of what every layer's exchange moves; parties by their index."""
     choices = {layer.layer: layer for layer in plan.layers}
     known: dict[Hashable, Moved] = {}
@@ -107,8 +121,11 @@ def _exchanged(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tu
                 plan,
                 model,
                 workers=len(team),
-                steps=1,
-                policy=partial(EveryStep, len(team)),
+                steps=steps or 1,
+                policy=partial(
+                    EveryStep if steps is None else partial(policy_of, plan.consistency), len(team)
+                ),
+                exchanges=_averages(plan, len(team), steps),
                 network=AtOnce,
                 units=(unit,),
             ).moved
@@ -117,12 +134,21 @@ def _exchanged(plan: Plan, model: ModelDescription, workers: int) -> Iterator[tu
             yield unit, source, destination, size
 
 
+def _averages(plan: Plan, workers: int, steps: int | None) -> Exchanges | None:
+    """When workers average in a job of so many steps, if they do."""
+    if steps is None or not trains_alone(plan.consistency):
+        return None
+    mode = CONSISTENCY[plan.consistency.mode].load()
+    found: Exchanges = mode(plan.consistency, workers=workers, total_steps=steps)
+    return found
+
+
 def _alike(layer: LayerPlan, unit: Unit, workers: int) -> Hashable:
     """What a unit's bytes depend on."""
     factors = layer.layer if "factored" in EXCHANGE[layer.exchange].traits else None
     return (
         layer.exchange, layer.encoding, layer.answer_encoding, layer.update, layer.order.returns, factors,
-        unit.count, unit.dtype, unit.shard, workers,
+        unit.count, unit.dtype, unit.shard, layer.fragment, workers,
     )  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 """A job on the virtual clock: its workers compute for as long as they are told to, and all else is the plan's machines.
 
 A forward pass reaches a layer when the one before it has been computed and the layer's units have the version that it
-needs; backward goes the other way, and lets units leave as the plan says. Updates on workers take no time.
+needs; backward goes the other way, and lets units leave as the plan says, where workers average in the steps that end
+with an average. Where they drift, each says at its end that it contributes nothing more, and gets the last answers.
+Updates on workers take no time.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from engine.consistency.policy import Policy
 from engine.order.ranks import ranks_of
@@ -25,6 +27,24 @@ from engine.protocol.messages import Message
 from engine.simulate.clock import VirtualClock
 from engine.simulate.network import Network, Passed, VirtualNetwork
 from engine.transport.message import Header
+
+
+class Exchanges(Protocol):
+    """In which steps a fragment of the model leaves, and after which step left what is needed after one
+    (`engine/consistency/average.py`)."""
+
+    def leaves(self, fragment: int, step: int) -> bool: ...
+    def arrives(self, fragment: int, step: int) -> int | None: ...
+
+
+class InEveryStep:
+    """All of it leaves, and is needed for the next."""
+
+    def leaves(self, fragment: int, step: int) -> bool:
+        return True
+
+    def arrives(self, fragment: int, step: int) -> int | None:
+        return step
 
 
 class Compute(NamedTuple):
@@ -71,13 +91,24 @@ class _Worker:
         self.clock: dict[int, int] = defaultdict(int)
         self.read: dict[int, int] = {}
         self._awaited: Callable[[], bool] | None = None
+        self.ended = False
+        """It has contributed all, and has all that it gets."""
         self._held: list[Unit] = []
 
     def begin(self) -> None:
         self._run.found.begun_ns[self.rank, self.step] = self._run.clock.now_ns
-        if self.step == self._run.steps:
+        if self.step < self._run.steps:
+            self._forward(0)
             return
-        self._forward(0)
+        last = self._run.steps + 1
+        if self._served is None or self._run.policy.lockstep:
+            self.ended = True
+            return
+        self._run.carry_out(self.rank, self._served.finished(self.step))
+        self._wait(0, dict.fromkeys(self.machines.served, last), self._end)
+
+    def _end(self) -> None:
+        self.ended = True
 
     def _forward(self, position: int) -> None:
         run = self._run
@@ -85,8 +116,6 @@ class _Worker:
             self._backward(len(run.order) - 1)
             return
         layer = run.order[position]
-        needed = run.policy.needs(self.step)
-
         units = [unit.index for unit in run.of_layer[layer]]
 
         def computes() -> None:
@@ -99,13 +128,21 @@ class _Worker:
                 run.clock.now_ns + run.compute[layer].forward_ns, partial(self._forward, position + 1)
             )
 
-        self._wait(position, units, needed, computes)
+        self._wait(position, self._needed(run.of_layer[layer]), computes)
 
-    def _wait(self, position: int, units: Sequence[int], needed: int, then: Callable[[], None]) -> None:
+    def _needed(self, units: Sequence[Unit]) -> dict[int, int]:
+        """By unit: which clock its answer must have before the worker goes on."""
+        run, found = self._run, {}
+        for unit in units:
+            left = run.exchanges.arrives(run.fragment(unit), self.step - 1)
+            found[unit.index] = 0 if left is None else run.policy.needs(left + 1)
+        return found
+
+    def _wait(self, position: int, needed: Mapping[int, int], then: Callable[[], None]) -> None:
         run, start_ns, step = self._run, self._run.clock.now_ns, self.step
 
         def there() -> bool:
-            if any(self.clock[unit] < needed for unit in units):
+            if any(self.clock[unit] < clock for unit, clock in needed.items()):
                 return False
             self._awaited = None
             if run.clock.now_ns > start_ns:
@@ -123,11 +160,11 @@ class _Worker:
             for unit in held:
                 self._leaves(unit)
             self.step += 1
-            if self._served is not None:
+            asks = any(run.exchanges.arrives(run.fragment(u), self.step - 1) is not None for u in run.units)
+            if self._served is not None and asks:
                 run.carry_out(self.rank, self._served.step_began(self.step))
             if self.step == run.steps:
-                everything = [unit.index for unit in run.units]
-                self._wait(0, everything, run.policy.needs(self.step), self.begin)
+                self._wait(0, self._needed(run.units), self.begin)
             else:
                 self.begin()
             return
@@ -148,6 +185,8 @@ class _Worker:
 
     def _leaves(self, unit: Unit) -> None:
         machines, index = self.machines, unit.index
+        if not self._run.exchanges.leaves(self._run.fragment(unit), self.step):
+            return
         if index in machines.alone:
             found: list[Instruction] = [Advance(index, self.step + 1)]
         elif index in machines.served:
@@ -193,6 +232,7 @@ class _Run:
         workers: int,
         steps: int,
         policy: Callable[[], Policy],
+        exchanges: Exchanges,
         compute: Mapping[str, Compute],
         network: Callable[..., Network],
         hosts: int | None,
@@ -208,6 +248,7 @@ class _Run:
         self.order = [layer.name for layer in model.layers if layer.name in computed]
         self.compute = defaultdict(lambda: Compute(0, 0), compute)
         self.policy = policy()
+        self.exchanges = exchanges
         self.of_layer: dict[str, list[Unit]] = defaultdict(list)
         for unit in self.units:
             for name in unit.layers:
@@ -237,12 +278,16 @@ class _Run:
         for worker in self._workers:
             worker.begin()
         self.clock.run()
-        stuck = [w.rank for w in self._workers if (w.rank, self.steps) not in self.found.begun_ns]
+        stuck = [worker.rank for worker in self._workers if not worker.ended]
         assert not stuck, f"workers {stuck} wait for what does not come"
         return self.found
 
     def applied(self, unit: int, parts: Sequence[Part]) -> None:
         self.found.applied.update((unit, part.rank, part.staleness) for part in parts)
+
+    def fragment(self, unit: Unit) -> int:
+        """Which part of the model it is averaged with."""
+        return self.choices[unit.layers[0]].fragment
 
     def carry_out(self, party: int, found: Sequence[Instruction]) -> None:
         """What a machine of `party` says."""
@@ -299,6 +344,8 @@ class _Run:
             )
         elif header.kind == Message.PULL:
             self.carry_out(party, self._homes[header.unit][1].pulled(header.origin, header.step + 1))
+        elif header.kind == Message.FINISH:
+            self.carry_out(party, self._homes[header.unit][1].finished(header.origin, header.step + 1))
         else:
             self.carry_out(party, self._workers[party].arrived(header))
 
@@ -323,6 +370,7 @@ def simulate(
     workers: int,
     steps: int,
     policy: Callable[[], Policy],
+    exchanges: Exchanges | None = None,
     compute: Mapping[str, Compute] | None = None,
     network: Callable[..., Network] = VirtualNetwork,
     hosts: int | None = None,
@@ -330,10 +378,11 @@ def simulate(
     update_ns: Callable[[Unit], int] = lambda unit: 0,
     units: Sequence[Unit] | None = None,
 ) -> Simulated:
-    """`steps` steps of a resolved plan whose layers are all on every worker. `compute`: by layer; those left out take
-    no time. `network(clock, hosts, deliver)` makes the links. `update_ns`: how long a server updates a unit; it updates
-    several at once. `units`: those alone, with their layers, of the plan's."""
+    """`steps` steps of a resolved plan whose layers are all on every worker. `exchanges`: where workers average, when;
+    left out, they exchange in every step. `compute`: by layer; those left out take no time. `network(clock, hosts,
+    deliver)` makes the links. `update_ns`: how long a server updates a unit; it updates several at once. `units`: those
+    alone, with their layers, of the plan's."""
     return _Run(
-        plan, model, workers=workers, steps=steps, policy=policy, compute=compute or {}, network=network,
-        hosts=hosts, rank_order=rank_order, update_ns=update_ns, units=units,
+        plan, model, workers=workers, steps=steps, policy=policy, exchanges=exchanges or InEveryStep(),
+        compute=compute or {}, network=network, hosts=hosts, rank_order=rank_order, update_ns=update_ns, units=units,
     ).run()  # fmt: skip

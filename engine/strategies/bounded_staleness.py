@@ -26,11 +26,16 @@ class Options(AsynchronousOptions):
     """s: steps that the fastest worker may be ahead of the slowest. 0: nobody is."""
     apply: Literal["arrival", "clock"] = "arrival"
     """Whether a contribution is applied on `arrival`, or all of one step as one update (`clock`)."""
+    own_writes: bool | None = None
+    """Whether a worker's own contributions are in what it reads: by `clock` with a bound above 0 they are not,
+    elsewhere they are. Null: as it is. The other answer is refused, with the reason."""
 
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Slices by priority; reads wait for who is too far behind."""
-    consistency = BoundedStalenessSettings(bound=options.bound, apply=options.apply)
+    consistency = BoundedStalenessSettings(
+        bound=options.bound, apply=options.apply, own_writes=options.own_writes
+    )
     return options.drifting("bounded-staleness", model, cluster, consistency)
 
 

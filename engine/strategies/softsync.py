@@ -24,13 +24,17 @@ class Options(AsynchronousOptions):
 
     contributions: int | None = None
     """s: 1 is asynchronous, the number of workers is synchronous. Null: half of the workers."""
+    own_writes: bool | None = None
+    """Whether a worker waits, before a step, until its last contribution is in what it reads. Null: where s is 1 or all
+    workers. With another s workers could wait for one another for ever, and true is refused."""
 
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:
     """Slices by priority, summed over s contributions."""
     half = max(1, cluster.workers // 2)
     chosen = half if options.contributions is None else options.contributions
-    return options.drifting("softsync", model, cluster, SoftsyncSettings(contributions=chosen))
+    consistency = SoftsyncSettings(contributions=chosen, own_writes=options.own_writes)
+    return options.drifting("softsync", model, cluster, consistency)
 
 
 STRATEGY = Strategy(

@@ -30,11 +30,10 @@ from engine.plan.traffic import spread_over_period
 from engine.plan.units import cut
 from engine.plan.updates import OptimizerSpec
 from engine.preview import text
-from engine.simulate.declared import wire_bytes
+from engine.simulate.declared import declared, wire_bytes
 from engine.state.updates import build_optimizer
 from engine.strategies import build_plan
 from tests.plans import built, described, job, made_up, ring, trainable_bytes
-from tests.traffic import times_exchanged
 
 ADAM = {"name": "adam", "learning_rate": 0.01}
 MODEL = made_up((6, 4), (10,))
@@ -145,7 +144,8 @@ def test_state_travels_with_its_parameters_and_is_declared() -> None:
     alone = planned(job("parameter-averaging", 3, {"period": 7}))
     assert wire_bytes(alone, model, 3) == 4 * size
     assert spread_over_period(alone, 4 * size) == round(4 * size / 7)
-    assert [times_exchanged(alone, alone.layers[0], steps) for steps in (1, 7, 8, 70)] == [1, 1, 2, 10]
+    of_jobs = [sum(t.bytes for t in declared(alone, model, 3, steps=steps)) for steps in (1, 7, 8, 70)]
+    assert of_jobs == [4 * size, 4 * size, 2 * 4 * size, 10 * 4 * size]
     assert "on the wire per average, every 7 steps" in text(alone, model, job(workers=3))
     adam = planned(job("parameter-averaging", 3, {"period": 7, "optimizer_state": True}, optimizer=ADAM))
     assert adam.consistency.state == ("exp_avg", "exp_avg_sq", "step")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,10 @@ from engine.consistency.bounded_staleness import BoundedStaleness
 from engine.consistency.every_step import EveryStep
 from engine.consistency.own_pace import OwnPaceSettings
 from engine.consistency.policy import Policy
+from engine.plan.cluster import shard_party
 from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Servers
+from engine.plan.units import cut
 from engine.protocol.peers import AHEAD
 from engine.simulate.declared import declared
 from engine.simulate.network import VirtualNetwork
@@ -40,6 +43,58 @@ def test_what_moves_is_what_is_declared(strategy: str, workers: int) -> None:
     for one in declared(plan, model, workers):
         said[one.source, one.destination, one.unit] += one.bytes
     assert said == found.moved
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("async-sgd", {}),
+        ("async-sgd", {"own_writes": False}),
+        ("softsync", {"contributions": 2}),
+        ("bounded-staleness", {"bound": 2, "apply": "clock"}),
+    ],
+)
+def test_a_job_whose_workers_drift_moves_the_last_answers_besides(
+    strategy: str, options: dict[str, Any]
+) -> None:
+    """Every contribution is answered once, and at the end everybody gets all parameters once more."""
+    model, steps = described("cnn"), 7
+    plan = planned(strategy, model, 3, **options)
+    expected = Counter[tuple[int, int, int]]()
+    for one in declared(plan, model, 3):
+        expected[one.source, one.destination, one.unit] += one.bytes * steps
+    for unit in cut(plan, model):
+        assert unit.shard is not None
+        for rank in range(3):
+            expected[shard_party(plan, 3, unit.shard), rank, unit.index] += unit.count * 4
+    said = Counter[tuple[int, int, int]]()
+    for one in declared(plan, model, 3, steps=steps):
+        said[one.source, one.destination, one.unit] += one.bytes
+    assert said == expected
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "leaves"),
+    [
+        ("parameter-averaging", {"period": 3}, [{2, 5, 7}]),
+        ("streaming-diloco", {"period": 4, "fragments": 2, "delay": 1}, [{3, 7}, {1, 5, 7}]),
+    ],
+)
+def test_a_job_that_averages_moves_in_the_steps_that_end_with_an_average(
+    strategy: str, options: dict[str, Any], leaves: list[set[int]]
+) -> None:
+    """Of eight steps: those of the period, of each fragment its own, and the last one."""
+    model = described("cnn")
+    plan = planned(strategy, model, 3, **options)
+    fragment = {layer.layer: layer.fragment for layer in plan.layers}
+    expected, said = Counter[tuple[int, int, int]](), Counter[tuple[int, int, int]]()
+    for one in declared(plan, model, 3):
+        times = len(leaves[fragment[one.layer]])
+        expected[one.source, one.destination, one.unit] += one.bytes * times
+    for one in declared(plan, model, 3, steps=8):
+        said[one.source, one.destination, one.unit] += one.bytes
+    assert said == expected
+    assert set(fragment.values()) == set(range(len(leaves)))
 
 
 DEDICATED = Servers(count=1, where="dedicated")

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from engine.consistency.policies import policy_of
+from engine.consistency.policy import Clocks
 from engine.errors import UserError
+from engine.plan.plan import Plan
 from engine.plan.units import cut
 from engine.telemetry import spool
 from engine.telemetry.events import Kind, Track
 from tests.jobs import Run, distance, job, plan_of, reference, succeed
-from tests.traffic import counted_bytes, declared_bytes
+from tests.traffic import assert_declared
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
@@ -54,8 +57,7 @@ def test_the_trivial_setting_is_synchronous_sgd(
     spec = spec_of(strategy, workers, options)
     run = succeed(spec, tmp_path)
     assert distance(run.state, reference(spec, workers)) < 1e-12
-    # Ten steps of gradients and answers, and at the end one answer more, which is the same for everybody.
-    assert 20 * sum(counted_bytes(run).values()) == 21 * sum(declared_bytes(run).values())
+    assert_declared(run)
     assert staleness(run).keys() == {0}
 
 
@@ -66,6 +68,7 @@ def test_nothing_is_lost_where_workers_drift(
     """Ten steps of a small rate end near what synchronous SGD ends at, and nearer than where it began."""
     spec = spec_of(strategy, workers, options, optimizer={"name": "sgd", "learning_rate": 1e-4})
     run = succeed(spec, tmp_path)
+    assert_declared(run)
     begun, ended = reference(spec, workers, steps=1), reference(spec, workers)
     moved = distance(ended, begun)
     # A gradient that counts less leaves them nearer to where they began.
@@ -101,6 +104,10 @@ def staleness(run: Run) -> Counter[int]:
         ("softsync", {"contributions": 4}, {}, "from 1"),
         ("softsync", {"contributions": 0}, {}, "from 1"),
         ("bounded-staleness", {"bound": -1}, {}, "from 0"),
+        ("softsync", {"contributions": 2, "own_writes": True}, {}, "each for the other's next step"),
+        ("bounded-staleness", {"bound": 2, "apply": "clock", "own_writes": True}, {}, "waits for all"),
+        ("bounded-staleness", {"bound": 2, "own_writes": False}, {}, "by arrival that is at once"),
+        ("bounded-staleness", {"bound": 0, "apply": "clock", "own_writes": False}, {}, "everybody's are"),
         ("async-sgd", {}, {"training": {"clip_norm": 1.0}}, "norm of all gradients"),
         ("async-sgd", {}, {"training": {"deterministic": True}}, "depends on how fast"),
         ("async-sgd", {}, {"optimizer": {"name": "muon", "learning_rate": 0.1}}, "whole parameters"),
@@ -116,5 +123,17 @@ def test_what_cannot_be_is_refused(
     strategy: str, options: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
     spec = spec_of(strategy, 3, options, **changes)
-    with pytest.raises(UserError, match=words):
+    with pytest.raises(UserError, match=words) as refused:
         plan_of(spec)
+    assert refused.value.remedy
+
+
+def test_where_it_cannot_hold_workers_up_reading_ones_own_writes_may_be_asked_for_or_not() -> None:
+    """By default it is so where s is 1 or all workers."""
+    for contributions, own_writes, waits in ((1, None, True), (3, None, True), (2, None, False), (2, False, False),
+                                             (1, False, False), (3, False, False), (3, True, True)):  # fmt: skip
+        plan = plan_of(spec_of("softsync", 3, {"contributions": contributions, "own_writes": own_writes}))
+        assert isinstance(plan, Plan)
+        policy = policy_of(plan.consistency, 3)
+        behind = Clocks(contributed={0: 1, 1: 0, 2: 0}, applied={0: 0, 1: 0, 2: 0})
+        assert policy.readable(0, behind) != waits
