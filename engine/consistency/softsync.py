@@ -70,8 +70,8 @@ class Softsync:
             raise UserError(
                 "consistency.own_writes",
                 True,
-                f"units group their contributions by themselves: with {contributions} of {workers} one worker could wait"
-                " for its contribution to one unit, and a second one to another, each for the other's next step, for ever",
+                f"units group their contributions by themselves: with {contributions} of {workers} one worker could"
+                " wait for its contribution to one unit, and a second one to another, each for the other's next step",
                 f"Leave it out, or use 1 or {workers} contributions",
             )
 

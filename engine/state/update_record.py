@@ -2,9 +2,11 @@
 
 A row for each contribution, in the order in which updates were made and, within one, in which contributions were
 added: on which version of the unit it was computed, with the hyper-parameters of which step the update was made, and
-by what its learning rate was multiplied. What else a step depends on follows from the job: its samples from the seed
-and the step, a worker's random numbers from the seed, its rank and its incarnation (how often it had been started
-anew). A row has 32 bytes.
+by what its learning rate was multiplied. What else a step depends on follows from the job and is not held here: its
+samples from the seed and the step; a worker's random numbers, in the order in which it draws them from its first step
+on, from the seed + 1 + its rank + the number of workers times its incarnation (how often it had been started anew).
+Of a step that a lost worker contributed only in part, nobody knows on which versions of the other units it was
+computed. A row has 32 bytes.
 """
 
 from __future__ import annotations

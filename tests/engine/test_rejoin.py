@@ -30,7 +30,8 @@ from engine.telemetry.absence import joined
 from engine.telemetry.absence import lost as lost_metric
 from engine.telemetry.spool import batches
 from tests.engine.test_runtime_failures import USER_CODE, gone, heard, started, supervised, wait_until
-from tests.jobs import job, plan_of, prepare
+from tests.equivalence.test_repeated import repeated
+from tests.jobs import Run, distance, job, plan_of, prepare
 
 SERVERS, STEPS, BOUND = 2, 60, 3
 DEDICATED = {"servers": SERVERS, "where": "dedicated"}
@@ -177,7 +178,8 @@ def test_what_a_worker_leaves_behind_within_a_push_is_dropped_with_a_reason(tmp_
     layer's part has left when it is killed. It joins again."""
     spec = spec_of(("bounded-staleness", {"bound": 2, "apply": "clock", "slice_size": 1200}), tmp_path)
     model = SourceSpec(entrypoint="ahead:build", directory=str(USER_CODE), options={"marks": str(tmp_path)})
-    with started(replace(spec, model=model), tmp_path) as gang:
+    exact = replace(spec.training, precision="float64")
+    with started(replace(spec, model=model, training=exact), tmp_path) as gang:
         signalled(gang, tmp_path)
         launch = gang._launch
         for shard_index in range(SERVERS):
@@ -188,6 +190,8 @@ def test_what_a_worker_leaves_behind_within_a_push_is_dropped_with_a_reason(tmp_
     rows = records(launch)
     first_life = rows[(rows["worker"] == 2) & (rows["incarnation"] == 0)]
     assert set(first_life["step"]) == {0, 1}
+    run = Run(launch=launch, end=end)
+    assert distance(run.state, repeated(run, rows)) <= 1e-12, "the record is enough to repeat it"
     assert isinstance(launch.plan, Plan)
     units = cut(launch.plan, launch.model)
     for party in launch.parties[3:]:

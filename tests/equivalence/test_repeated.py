@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn, optim
 
 from engine.inputs.build import find_task, load_dataset
-from engine.inputs.sharding import global_batch_at, shard
+from engine.inputs.sharding import global_batch_at, micro_batches, shard
 from engine.inputs.task import weight
 from engine.models.build import build_model
 from engine.plan.units import Unit
@@ -26,7 +26,8 @@ NET = """
 from torch import nn
 
 def build():
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 30), nn.Tanh(), nn.Dropout(0.3), nn.Linear(30, 10))
+    layers = nn.Linear(64, 30), nn.BatchNorm1d(30), nn.Tanh(), nn.Dropout(0.3), nn.Linear(30, 10)
+    return nn.Sequential(nn.Flatten(), *layers)
 """
 RATE, MOMENTUM, GAMMA = 0.05, 0.9, 0.7
 MOMENTUM_SGD = {"name": "sgd", "learning_rate": RATE, "options": {"momentum": MOMENTUM}}
@@ -37,31 +38,40 @@ CLASSES: dict[str, Any] = {"sgd": optim.SGD, "adam": optim.Adam}
 
 
 @pytest.mark.parametrize(
-    ("strategy", "workers", "options", "optimizer"),
+    ("strategy", "options", "optimizer", "schedule", "passes"),
     [
-        ("async-sgd", 3, {}, MOMENTUM_SGD),
-        ("async-sgd", 3, {"own_writes": False}, MOMENTUM_SGD),
-        ("staleness-aware", 3, {"own_writes": False}, ADAM),
-        ("staleness-aware", 3, {"where": "dedicated", "servers": 2}, DECAYED),
-        ("softsync", 3, {"contributions": 2}, MOMENTUM_SGD),
-        ("bounded-staleness", 3, {"bound": 1}, MOMENTUM_SGD),
+        ("async-sgd", {}, MOMENTUM_SGD, None, 1),
+        ("async-sgd", {}, MOMENTUM_SGD, "exponential", 2),
+        # Here answers come while a pass runs, and a unit has to stay as it is until its last backward.
+        ("async-sgd", {"own_writes": False}, MOMENTUM_SGD, None, 1),
+        ("async-sgd", {"own_writes": False}, MOMENTUM_SGD, "exponential", 2),
+        ("staleness-aware", {"own_writes": False}, ADAM, None, 2),
+        ("staleness-aware", {"where": "dedicated", "servers": 2}, DECAYED, None, 1),
+        ("staleness-aware", {"where": "dedicated", "servers": 2}, DECAYED, "exponential", 1),
+        ("softsync", {"contributions": 2}, MOMENTUM_SGD, None, 1),
+        ("softsync", {"contributions": 2}, MOMENTUM_SGD, "exponential", 2),
+        ("bounded-staleness", {"bound": 1}, MOMENTUM_SGD, None, 1),
+        ("bounded-staleness", {"bound": 1}, MOMENTUM_SGD, "exponential", 1),
+        ("bounded-staleness", {"bound": 1, "apply": "clock"}, MOMENTUM_SGD, "exponential", 2),
     ],
 )
-@pytest.mark.parametrize("schedule", [None, "exponential"])
 def test_the_record_says_enough_to_repeat_the_run(
     strategy: str,
-    workers: int,
     options: dict[str, Any],
     optimizer: dict[str, Any],
     schedule: str | None,
+    passes: int,
     tmp_path: Path,
 ) -> None:
+    """`passes`: micro-batches of a step; where they are several, every layer is recomputed in backward besides."""
+    workers = 3
     (tmp_path / "net.py").write_text(NET)
     spec = job(
         model={"entrypoint": "net:build", "directory": str(tmp_path)},
         strategy={"name": strategy, "options": {"slice_size": 100, **options}},
         cluster={"workers": workers},
-        training={"precision": "float64", "steps": 12},
+        training={"precision": "float64", "steps": 12, "micro_batches": passes, "global_batch": 36},
+        overrides=[{"activations": "recompute"}] if passes > 1 else [],
         optimizer=optimizer,
         telemetry={"updates": True},
         **({} if schedule is None else {"schedule": {"name": schedule, "options": {"gamma": GAMMA}}}),
@@ -84,39 +94,59 @@ def repeated(run: Run, record: np.ndarray) -> dict[str, Tensor]:
     passes = Passes(run, model, workers)
     spec = run.launch.job.optimizer
     units = {unit.index: Versions(unit, dict(model.named_parameters()), spec) for unit in run.units}
-    reads: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-    due: dict[int, list[list[np.void]]] = defaultdict(list)
+    reads: dict[Made, dict[int, int]] = defaultdict(dict)
+    due: dict[int, list[list[Made]]] = defaultdict(list)
+    rates: dict[tuple[int, int], float] = {}
     for row in record:
-        reads[int(row["worker"]), int(row["step"])][int(row["unit"])] = int(row["read"])
-        updates = due[int(row["unit"])]
-        if row["version"] > len(updates):
-            updates.append([])
-        updates[-1].append(row)
-    gradients: dict[tuple[int, int], dict[str, Tensor]] = {}
-    steps = [0] * workers
+        made = Made(Life(int(row["worker"]), int(row["incarnation"])), int(row["step"]))
+        unit = int(row["unit"])
+        reads[made][unit] = int(row["read"])
+        if row["version"] > len(due[unit]):
+            due[unit].append([])
+            rates[unit, len(due[unit])] = float(row["rate"])
+        assert rates[unit, len(due[unit])] == row["rate"]
+        due[unit][-1].append(made)
+    gradients: dict[Made, dict[str, Tensor]] = {}
+    lives = {made.life for made in reads}
+    steps = {life: min(made.step for made in reads if made.life == life) for life in lives}
     decay = GAMMA if run.launch.job.schedule.name == "exponential" else 1.0
     while any(due.values()):
         moved = False
-        for rank in range(workers):
-            wanted = reads.get((rank, steps[rank]))
+        for life, step in sorted(steps.items()):
+            wanted = reads.get(Made(life, step))
             if wanted and all(version < len(units[index].values) for index, version in wanted.items()):
                 for index, version in wanted.items():
                     units[index].load(version)
-                gradients[rank, steps[rank]] = passes.gradients(rank, steps[rank])
-                steps[rank] += 1
+                gradients[Made(life, step)] = passes.gradients(life, step)
+                steps[life] += 1
                 moved = True
         for index, updates in due.items():
-            while updates and all((int(r["worker"]), int(r["step"])) in gradients for r in updates[0]):
-                rows = updates.pop(0)
-                late = max(int(r["step"]) for r in rows)
-                parts = [gradients[int(r["worker"]), int(r["step"])] for r in rows]
-                (factor,) = {float(r["rate"]) for r in rows}
-                units[index].update(parts, rate=spec.learning_rate * decay**late * factor)
+            while updates and all(made in gradients for made in updates[0]):
+                parts = updates.pop(0)
+                factor = rates[index, len(units[index].values)]
+                late = max(made.step for made in parts)
+                rate = spec.learning_rate * decay**late * factor
+                units[index].update([gradients[made] for made in parts], rate=rate)
                 moved = True
         assert moved, "the record contradicts itself"
     for unit in units.values():
         unit.load(len(unit.values) - 1)
+    passes.load_averaged()
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+class Life(NamedTuple):
+    """One worker, from one start to its end."""
+
+    rank: int
+    incarnation: int
+
+
+class Made(NamedTuple):
+    """A worker's contribution."""
+
+    life: Life
+    step: int
 
 
 class Versions:
@@ -146,25 +176,40 @@ class Versions:
 
 
 class Passes:
-    """Every worker's steps, with its own random numbers."""
+    """Every worker's steps, with its own random numbers and buffers."""
 
     def __init__(self, run: Run, model: nn.Module, workers: int) -> None:
         job = run.launch.job
         self.training, self.model, self.workers = job.training, model, workers
         self.data, self.task = load_dataset(job.data).train, find_task(job.model, job.data)
-        self.random = {}
-        for rank in range(workers):
-            seed_everything(self.training.seed + 1 + rank, False)
-            self.random[rank] = torch.get_rng_state()
+        self.first = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        self.random: dict[Life, Tensor] = {}
+        self.buffers: dict[Life, dict[str, Tensor]] = {}
 
-    def gradients(self, rank: int, step: int) -> dict[str, Tensor]:
+    def gradients(self, life: Life, step: int) -> dict[str, Tensor]:
         indices = global_batch_at(step, len(self.data), self.training.global_batch, self.training.seed)
         whole = weight(self.data.batch(indices)[1])
-        inputs, targets = self.data.batch(shard(indices, rank, self.workers))
-        assert isinstance(inputs, Tensor)
-        torch.set_rng_state(self.random[rank])
-        loss = self.task(self.model, inputs.double(), targets).total / whole
+        if life not in self.random:
+            seed_everything(self.training.seed + 1 + life.rank + self.workers * life.incarnation, False)
+            self.random[life] = torch.get_rng_state()
+        torch.set_rng_state(self.random[life])
+        self._load(self.buffers.get(life, self.first))
         self.model.zero_grad()
-        loss.backward()
-        self.random[rank] = torch.get_rng_state()
+        for piece in micro_batches(shard(indices, life.rank, self.workers), self.training.micro_batches):
+            inputs, targets = self.data.batch(piece)
+            assert isinstance(inputs, Tensor)
+            (self.task(self.model, inputs.double(), targets).total / whole).backward()
+        self.random[life] = torch.get_rng_state()
+        self.buffers[life] = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         return {n: p.grad.detach().clone() for n, p in self.model.named_parameters() if p.grad is not None}
+
+    def load_averaged(self) -> None:
+        """As they are saved: means, and the largest count."""
+        last = [held for _, held in sorted(self.buffers.items())]
+        for name, buffer in self.model.named_buffers():
+            values = torch.stack([held[name] for held in last])
+            buffer.copy_(values.mean(0) if buffer.is_floating_point() else values.amax(0))
+
+    def _load(self, buffers: dict[str, Tensor]) -> None:
+        for name, buffer in self.model.named_buffers():
+            buffer.copy_(buffers[name])
