@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from engine.consistency.policy import Policy
 from engine.order.ranks import ranks_of
 from engine.plan.cluster import parties, shard_party
-from engine.plan.description import ModelDescription
+from engine.plan.description import DTYPE_BYTES, ModelDescription
 from engine.plan.plan import Plan
 from engine.plan.traffic import factor_bytes
 from engine.plan.units import Unit, cut
@@ -358,7 +358,15 @@ class _Run:
             samples = workload.share(party, self.workers)
             return factor_bytes(self._described[layer.layer], workload, layer.encoding, samples)
         if send.content is Content.PARAMETERS and layer.update == "server":
-            return layer.answer_encoding.bytes(unit.dtype, send.stop - send.start)
+            whole = (
+                send.snapshot and self._homes[send.unit][1].over
+            )  # in the end all get the parameters as they are
+            elements = send.stop - send.start
+            return (
+                elements * DTYPE_BYTES[unit.dtype]
+                if whole
+                else layer.answer_encoding.bytes(unit.dtype, elements)
+            )
         apart = send.apart or ((send.start, send.stop),)
         return sum(layer.encoding.bytes(unit.dtype, stop - start) for start, stop in apart)
 

@@ -34,7 +34,7 @@ from tests.equivalence.test_composition import assert_close, trained
 from tests.equivalence.test_error_feedback import SEED, STEPS, ranks, spec_of
 from tests.jobs import Run, distance, job, succeed
 from tests.pairs import AXES, SIZES, Choices
-from tests.traffic import assert_declared, counted_bytes, declared_bytes
+from tests.traffic import assert_declared
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
@@ -156,10 +156,7 @@ def test_workers_that_may_drift_are_told_apart_and_hold_the_servers_parameters_i
     run = succeed(spec, tmp_path)
     _, wanted = expected(run, workers, encoding("fp32"), WAYS[name])
     assert distance(run.state, wanted) <= 1e-12
-    last = sum(unit.count * 8 for unit in run.units)
-    received = workers if options.get("where") == "dedicated" else workers - 1
-    declared = sum(declared_bytes(run).values())
-    assert sum(counted_bytes(run).values()) == declared + received * last
+    assert_declared(run)
 
 
 @pytest.mark.parametrize(
