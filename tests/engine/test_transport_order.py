@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from random import Random
 
 import pytest
 
 from engine.transport import Header
+from engine.transport.backlog import LEAST_FRAGMENT_BYTES
 from tests.engine.transport_parties import WAIT_S, Parties, connected
 
 WORKER, SERVER = 0, 1
@@ -57,6 +59,25 @@ def test_send_queue(sender: int) -> None:
         receiver.wait(lambda: len(receiver.handled_units) == 9)
     assert parties.records[sender].sent_units == [FIRST, URGENT, *BACKLOG]
     assert receiver.received_units == [FIRST, URGENT, *BACKLOG]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_waits_leaves_in_one_order_on_both_data_planes(seed: int) -> None:
+    """Messages of random priorities and lengths, some in several fragments, all queued while nothing may leave: by
+    priority, and of one priority as they came."""
+    random, gate = Random(seed), Gate()
+    drawn = [(random.randint(1, 5), random.randint(1, 3 * LEAST_FRAGMENT_BYTES)) for _ in range(30)]
+    with connected(NAMES, handle=gate.handle, credit_bytes=1, backlog_bytes=0) as parties:
+        for unit, (priority, size) in [(FIRST, (0, 1)), *enumerate(drawn)]:
+            own = Header(kind=1, lane=1, origin=WORKER, unit=unit, priority=priority, payload_bytes=size)
+            parties.endpoints[WORKER].send(SERVER, own, [bytes(size)])
+            assert gate.entered.wait(WAIT_S)
+        gate.open.set()
+        record = parties.records[SERVER]
+        record.wait(lambda: len(record.handled_units) == len(drawn) + 1)
+    expected = [FIRST, *sorted(range(len(drawn)), key=lambda unit: drawn[unit][0])]
+    assert record.received_units == record.handled_units == expected
+    assert parties.records[WORKER].sent_units == expected
 
 
 @pytest.mark.parametrize("receiver", [SERVER, WORKER], ids=["server receive", "worker receive"])
