@@ -1,4 +1,4 @@
-"""What a worker leaves behind that is killed within a push: in a real job, which it joins again and which is repeated."""
+"""What a worker leaves behind that is killed within a push: in a real job, which it joins again."""
 
 from __future__ import annotations
 
