@@ -46,12 +46,9 @@ CLASSES: dict[str, Any] = {"sgd": optim.SGD, "adam": optim.Adam}
         ("async-sgd", {"own_writes": False}, MOMENTUM_SGD, None, 1),
         ("async-sgd", {"own_writes": False}, MOMENTUM_SGD, "exponential", 2),
         ("staleness-aware", {"own_writes": False}, ADAM, None, 2),
-        ("staleness-aware", {"where": "dedicated", "servers": 2}, DECAYED, None, 1),
         ("staleness-aware", {"where": "dedicated", "servers": 2}, DECAYED, "exponential", 1),
-        ("softsync", {"contributions": 2}, MOMENTUM_SGD, None, 1),
         ("softsync", {"contributions": 2}, MOMENTUM_SGD, "exponential", 2),
         ("bounded-staleness", {"bound": 1}, MOMENTUM_SGD, None, 1),
-        ("bounded-staleness", {"bound": 1}, MOMENTUM_SGD, "exponential", 1),
         ("bounded-staleness", {"bound": 1, "apply": "clock"}, MOMENTUM_SGD, "exponential", 2),
     ],
 )
