@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from engine.axes.memory import ACTIVATIONS
 from engine.memory.activations import Activations
 from engine.memory.blocks import Choice
-from engine.memory.mechanism import Passes, Place
+from engine.memory.mechanism import Passes, Site
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.mechanism_options import options_of
 from engine.state.computation import Computation
@@ -72,7 +72,7 @@ def install(
     described = layers_of(model)
     trained = [layer.name for layer in described.layers if any(p.trainable for p in layer.parameters)]
     asked = dict.fromkeys(trained, activations) if isinstance(activations, str) else activations
-    place = Place(
+    site = Site(
         part=model,
         device=torch.device("cpu"),
         passes=Passes(),
@@ -85,7 +85,7 @@ def install(
         for name, value in asked.items()
         if "as-is" not in ACTIVATIONS[value].traits
     }
-    return Activations(place, described, choices)
+    return Activations(site, described, choices)
 
 
 def trained(

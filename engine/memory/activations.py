@@ -16,20 +16,20 @@ from torch import nn
 from engine.axes.memory import ACTIVATIONS
 from engine.instrumentation.module_calls import Around, Surrounded, around_forward
 from engine.memory.blocks import Choice, Finder, Row, surround_rows
-from engine.memory.mechanism import Mechanism, Place
+from engine.memory.mechanism import Mechanism, Site
 from engine.plan.description import ModelDescription
 
 
 class Activations:
     """See `engine.state.computation.Memory`."""
 
-    def __init__(self, place: Place, model: ModelDescription, choices: Mapping[str, Choice]) -> None:
+    def __init__(self, site: Site, model: ModelDescription, choices: Mapping[str, Choice]) -> None:
         """`choices`: of the layers that do not keep their activations, by name. Raises UserError for a layer of which
         nothing can be had."""
-        self._passes = place.passes
+        self._passes = site.passes
         wanted = dict.fromkeys(choice.activations for choice in choices.values())
-        self._mechanisms: dict[str, Mechanism] = {name: ACTIVATIONS[name].load()(place) for name in wanted}
-        finder = Finder(place.part, model, choices, lambda name: self._mechanisms[name].divides)
+        self._mechanisms: dict[str, Mechanism] = {name: ACTIVATIONS[name].load()(site) for name in wanted}
+        finder = Finder(site.part, model, choices, lambda name: self._mechanisms[name].divides)
         self._around: list[Surrounded] = []
         self._never: dict[str, None] = {}
         """Blocks that have not been called in training, by name."""

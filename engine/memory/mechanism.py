@@ -42,7 +42,7 @@ class Passes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Site:
     """Where a mechanism works."""
 
     part: nn.Module
@@ -57,7 +57,7 @@ class Place:
 
 
 class Mechanism(Protocol):
-    """One value of the axis, on one part of a model. Made of a Place."""
+    """One value of the axis, on one part of a model. Made of a Site."""
 
     divides: bool
     """Whether a model is worth treating in several blocks although all of its layers ask for the same. Its options then
@@ -76,4 +76,4 @@ class Mechanism(Protocol):
         ...
 
 
-Make = Callable[[Place], Mechanism]
+Make = Callable[[Site], Mechanism]

@@ -43,7 +43,7 @@ from engine.errors import TrainingError
 from engine.instrumentation.module_calls import Around
 from engine.instrumentation.raw_memory import listen
 from engine.memory.given import Given
-from engine.memory.mechanism import Block, Place
+from engine.memory.mechanism import Block, Site
 from engine.memory.outputs import digest, leaves, tensors_in
 from engine.memory.randomness import Randomness
 from engine.memory.rewind import LEARNING, State
@@ -57,13 +57,13 @@ class Recompute:
 
     divides = True
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, site: Site) -> None:
+        self._site = site
         listen(GIVEN_AWAY)
 
     def around(self, block: Block, options: RecomputeOptions) -> Around:
         """See Mechanism."""
-        return _Calls(self._place, block)
+        return _Calls(self._site, block)
 
     def begin_forward(self, inputs: Any) -> None:
         """See Mechanism."""
@@ -75,8 +75,8 @@ class Recompute:
 class _Calls:
     """The calls of one block."""
 
-    def __init__(self, place: Place, block: Block) -> None:
-        self.place = place
+    def __init__(self, site: Site, block: Block) -> None:
+        self.site = site
         self.block = block
         self.state = State(block.name, block.modules)
         self.passes = 0
@@ -87,7 +87,7 @@ class _Calls:
         """Which of the tensors among its arguments it has been seen to write to."""
 
     def __call__(self, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        passes = self.place.passes
+        passes = self.site.passes
         if not saves(passes):
             return run(*args, **kwargs)
         passes.forward = False  # a block that is called within this one, itself perhaps, is a part of it
@@ -126,9 +126,9 @@ class _Call:
         self._digest: list[Any] = []
         self._over = False
         """A later call has been computed again, so that this one will not be."""
-        self._autocast = _autocast_now(calls.place.device)
+        self._autocast = _autocast_now(calls.site.device)
         self._context = contextvars.copy_context()
-        self._randomness = Randomness(calls.place.device)
+        self._randomness = Randomness(calls.site.device)
         self._versions: dict[int, int] = {}
         """Of the inputs that are held themselves, by number."""
         calls.state.look()
@@ -187,7 +187,7 @@ class _Call:
 
     def value_of(self, tensor: Tensor) -> Any:
         """The checksum of a saved tensor. One of whole numbers may be a workspace, which nobody has filled."""
-        if not (self._learning and self._calls.place.repeats):
+        if not (self._learning and self._calls.site.repeats):
             return None
         told = tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool
         return digest([tensor]) if told else None
@@ -202,14 +202,14 @@ class _Call:
 
     def _again(self, task: int) -> None:
         """The second run, for a backward pass."""
-        calls, place = self._calls, self._calls.place
+        calls, site = self._calls, self._calls.site
         if self._over:
             raise calls.state.refuse(
                 "cannot be computed again in backward: its graph goes backward a second time, without retain_graph, and"
                 " after that of a later pass"
             )
         again = _Again(self, task)
-        recording = place.recording.recomputing(calls.block.index) if place.passes.backward else nullcontext()
+        recording = site.recording.recomputing(calls.block.index) if site.passes.backward else nullcontext()
         with recording, torch.enable_grad(), ExitStack() as surroundings:
             args, kwargs = self._given.again(self._for_second)
             given = list(tensors_in((args, kwargs)))
@@ -258,7 +258,7 @@ class _Call:
         self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Tensor]
     ) -> list[Any]:
         """What was computed: what the block answers with, and tensors that it left where there were others, or none."""
-        if not self._calls.place.repeats:
+        if not self._calls.site.repeats:
             return []
         known = set(map(id, given))
         left = (*tensors_in((args, kwargs)), *self._before.made())

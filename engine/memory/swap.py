@@ -39,7 +39,7 @@ from engine.axes.memory_options import SwapOptions
 from engine.instrumentation.gate import past_gates
 from engine.instrumentation.module_calls import Around
 from engine.memory.disk import Disk
-from engine.memory.mechanism import Block, Place
+from engine.memory.mechanism import Block, Site
 from engine.memory.pinned import Pinned
 from engine.memory.saving import Stays, is_plain, saves, stays, unmoved
 
@@ -104,10 +104,10 @@ class Swap:
 
     divides = False
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        kind: Callable[[str, torch.device], Tier] = Pinned if place.device.type == "cuda" else Disk
-        self._tier = kind(place.scratch, place.device)
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        kind: Callable[[str, torch.device], Tier] = Pinned if site.device.type == "cuda" else Disk
+        self._tier = kind(site.scratch, site.device)
         self._moved: dict[tuple[int, int, int], tuple[StorageWeakRef, int, ref[_Moved]]] = {}
         """By the address of a storage, a first byte in it and a number of bytes: the storage, and how often they had
         been written to when they left."""
@@ -122,7 +122,7 @@ class Swap:
     @past_gates
     def begin_forward(self, inputs: Any) -> None:
         """See Mechanism."""
-        part = self._place.part
+        part = self._site.part
         held = [*part.parameters(), *part.buffers(), *tree_leaves(inputs)]
         self._held = {_address(tensor) for tensor in held if isinstance(tensor, Tensor) and is_plain(tensor)}
         self._moved = {key: found for key, found in self._moved.items() if not found[0].expired()}
@@ -134,7 +134,7 @@ class Swap:
     def _call(
         self, least: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        if not saves(self._place.passes):
+        if not saves(self._site.passes):
             return run(*args, **kwargs)
         with saved_tensors_hooks(partial(self._pack, least), _unpack):
             return run(*args, **kwargs)
@@ -149,7 +149,7 @@ class Swap:
         if not is_plain(tensor) or tensor.nbytes < max(least, 1) or tensor.is_inference():
             return True
         of_parameter = isinstance(tensor, Parameter) or isinstance(tensor._base, Parameter)
-        return of_parameter or tensor.device != self._place.device or _address(tensor) in self._held
+        return of_parameter or tensor.device != self._site.device or _address(tensor) in self._held
 
     def _away(self, tensor: Tensor) -> _Moved:
         """What the tensor's memory has become: it leaves, unless it has left already as it is now."""

@@ -27,7 +27,7 @@ from engine.inputs.loader import StepBatch
 from engine.plan.description import ModelDescription
 from engine.plan.optimizers import STEP_COUNT
 from engine.plan.units import Unit, carried, state_name
-from engine.replica.contributions import Host
+from engine.replica.contributions import Holder
 from engine.replica.layer import Layer
 from engine.state.updates import Updater
 
@@ -52,18 +52,18 @@ class Differences:
     outstanding = True
 
     def __init__(
-        self, host: Host, *, average: Average, carriers: Mapping[str, Parameter], gather: Gather
+        self, holder: Holder, *, average: Average, carriers: Mapping[str, Parameter], gather: Gather
     ) -> None:
         """`carriers`: see `carriers_of`; the memory knows them. `gather`: for evaluations between averages."""
-        self._host = host
+        self._holder = holder
         self._average = average
         self._outer = average.outer()
         self._carriers = carriers
         self._gather = gather
-        self._fragment = {layer: _fragment(layer, host) for layer in host.layers}
+        self._fragment = {layer: _fragment(layer, holder) for layer in holder.layers}
         self._fragments = sorted(set(self._fragment.values()))
         self._common = {
-            name: p.detach().clone() for layer in host.layers for name, p in layer.parameters.items()
+            name: p.detach().clone() for layer in holder.layers for name, p in layer.parameters.items()
         }
         """The parameters after the last average."""
         self._seen = dict.fromkeys(self._fragments, (0, 0))
@@ -82,7 +82,7 @@ class Differences:
             self._seen[fragment] = own + batch.counted[0], whole + batch.counted[1]
 
     def begin_backward(self) -> None:
-        self._left = {index: len(choice.unit.layers) for index, choice in self._host.choices.items()}
+        self._left = {index: len(choice.unit.layers) for index, choice in self._holder.choices.items()}
         self._updated.clear()
         self.clipped = False
 
@@ -93,7 +93,7 @@ class Differences:
     # --- update, send ---
 
     def layer_is_final(self, layer: Layer) -> None:
-        if self._host.clip is None and self._leaves(layer) and not self._host.may_be_read(layer):
+        if self._holder.clip is None and self._leaves(layer) and not self._holder.may_be_read(layer):
             self._send(layer)
 
     def unit_is_final(self, unit: Unit) -> None:
@@ -102,9 +102,11 @@ class Differences:
     def backward_ended(self, left: Sequence[Unit]) -> None:
         """What is not final in backward: layers of which not all parameters were used, or everything where the norm
         of all gradients counts."""
-        leaving = [layer for layer in self._host.layers if self._leaves(layer) and layer not in self._updated]
-        if leaving and self._host.clip is not None:
-            self._host.clip()
+        leaving = [
+            layer for layer in self._holder.layers if self._leaves(layer) and layer not in self._updated
+        ]
+        if leaving and self._holder.clip is not None:
+            self._holder.clip()
             self.clipped = True
         for layer in leaving:
             self._send(layer)
@@ -119,8 +121,8 @@ class Differences:
         """Update the layer and let its units carry how far it has come."""
         self._updated.add(layer)
         updater = _updater(layer)
-        start = self._host.recording.mark()
-        updater.update(self._host.hyper(self._step), layer.parameters.values())
+        start = self._holder.recording.mark()
+        updater.update(self._holder.hyper(self._step), layer.parameters.values())
         with torch.no_grad():
             for name, parameter in layer.parameters.items():
                 parameter.grad = None
@@ -132,12 +134,12 @@ class Differences:
                     if value is not None:
                         carrier.grad = torch.empty(carrier.shape, dtype=carrier.dtype, device=carrier.device)
                         carrier.grad.copy_(value).mul_(self._share(layer))
-        self._host.recording.applied(layer.index, start)
-        self._host.close(layer)
+        self._holder.recording.applied(layer.index, start)
+        self._holder.close(layer)
         for unit in layer.units:
             self._left[unit.index] -= 1
             if self._left[unit.index] == 0:
-                self._host.depart(unit)
+                self._holder.depart(unit)
 
     def _difference(self, layer: Layer, name: str, parameter: Parameter) -> Tensor:
         """What of the averaged step of one parameter is this worker's; a tensor of its own, contiguous."""
@@ -159,7 +161,7 @@ class Differences:
             return
         updater = _updater(layer)
         kept = self._average.mixing(version - 1)
-        start = self._host.recording.mark()
+        start = self._holder.recording.mark()
         with torch.no_grad():
             for name, parameter in layer.parameters.items():
                 carrier = self._carriers[name]
@@ -177,7 +179,7 @@ class Differences:
                     mean = carrier.grad.round() if slot == STEP_COUNT else carrier.grad
                     updater.set_state(parameter, slot, mean)
                     carrier.grad = None
-        self._host.recording.averaged(layer.index, start)
+        self._holder.recording.averaged(layer.index, start)
 
     # --- look ---
 
@@ -200,16 +202,16 @@ class Differences:
 
     def _apart(self) -> Iterator[tuple[Layer, str, Parameter]]:
         """The parameters in which workers differ."""
-        for layer in self._host.layers:
+        for layer in self._holder.layers:
             last = layer.version - 1
             if not self._average.holds_common(self._fragment[layer], last):
                 for name, parameter in layer.parameters.items():
                     yield layer, name, parameter
 
 
-def _fragment(layer: Layer, host: Host) -> int:
+def _fragment(layer: Layer, holder: Holder) -> int:
     """Every worker's plan says the same; a layer with nothing that travels is in the first."""
-    return host.choices[layer.units[0].index].layer.fragment if layer.units else 0
+    return holder.choices[layer.units[0].index].layer.fragment if layer.units else 0
 
 
 def _updater(layer: Layer) -> Updater:

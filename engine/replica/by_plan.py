@@ -27,7 +27,7 @@ from engine.instrumentation.entries import Entries, Parameters
 from engine.instrumentation.gate import past_gates
 from engine.instrumentation.undisturbed import undisturbed
 from engine.plan.units import Unit
-from engine.replica.contributions import Contributions, Gradients, Host
+from engine.replica.contributions import Contributions, Gradients, Holder
 from engine.replica.layer import Layer, before_modules, forget_gradients, update_here
 from engine.replica.outside import Outside
 from engine.replica.reads import Reads, never_outstanding, stays
@@ -60,7 +60,7 @@ class PlanReplica:
         clip_norm: float | None,
         watch: Watch | None,
         together: bool,
-        contributions: Callable[[Host], Contributions] = Gradients,
+        contributions: Callable[[Holder], Contributions] = Gradients,
     ) -> None:
         """`choices`, `exchanges` and `captures` by unit index. `watch`: where somebody else has to know what a model
         writes. `together`: whether layers that have come are updated in one go; otherwise each when it is read.
@@ -94,7 +94,7 @@ class PlanReplica:
             for name in dict.fromkeys(s.parameter for s in choice.unit.segments):
                 self._units_of[name].append(choice.unit)
         self._contributions = contributions(
-            Host(
+            Holder(
                 layers=layers,
                 choices=choices,
                 recording=recording,

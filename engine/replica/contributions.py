@@ -16,7 +16,7 @@ from engine.state.updates import Hyper
 
 
 @dataclass(frozen=True, kw_only=True)
-class Host:
+class Holder:
     """What a replica is to its contributions."""
 
     layers: Sequence[Layer]
@@ -86,8 +86,8 @@ class Gradients:
     clipped = False
     outstanding = False
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, holder: Holder) -> None:
+        self._holder = holder
 
     def begin_step(self, step: int, batch: StepBatch) -> None:
         """Nothing to count."""
@@ -102,11 +102,11 @@ class Gradients:
         """Units leave by themselves."""
 
     def unit_is_final(self, unit: Unit) -> None:
-        self._host.depart(unit)
+        self._holder.depart(unit)
 
     def backward_ended(self, left: Sequence[Unit]) -> None:
         for unit in left:
-            self._host.depart(unit)
+            self._holder.depart(unit)
 
     def updated(self, layer: Layer) -> bool:
         return False

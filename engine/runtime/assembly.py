@@ -29,7 +29,7 @@ from engine.protocol.messages import Lane, Message
 from engine.replica.averaging import Differences, carriers_of
 from engine.replica.base import Replica
 from engine.replica.by_plan import PlanReplica
-from engine.replica.contributions import Contributions, Gradients, Host
+from engine.replica.contributions import Contributions, Gradients, Holder
 from engine.replica.layer import Layer
 from engine.replica.watch import Watch
 from engine.replica.wrapped import wrapped_class
@@ -172,7 +172,7 @@ class Assembly:
             self.close_shard = shard.close
             versions.watch(shard.overdue)
         hyper: Callable[[int], Hyper] = schedule.at
-        contributions: Callable[[Host], Contributions] = Gradients
+        contributions: Callable[[Holder], Contributions] = Gradients
         carriers: dict[str, Parameter] | None = None
         if trains_alone(launch.consistency):
             kind = CONSISTENCY[launch.consistency.mode].load()

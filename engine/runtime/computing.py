@@ -12,7 +12,7 @@ from engine.axes.memory import ACTIVATIONS
 from engine.launch import Launch
 from engine.memory.activations import Activations
 from engine.memory.blocks import Choice
-from engine.memory.mechanism import Passes, Place
+from engine.memory.mechanism import Passes, Site
 from engine.plan.plan import Plan
 from engine.runtime.party import PartyBase
 from engine.state.computation import Autocast, Computation, Memory
@@ -37,7 +37,7 @@ def _memory(launch: Launch, base: PartyBase, part: nn.Module, device: torch.devi
     }
     if not choices:
         return None
-    place = Place(
+    site = Site(
         part=part,
         device=device,
         passes=Passes(),
@@ -45,4 +45,4 @@ def _memory(launch: Launch, base: PartyBase, part: nn.Module, device: torch.devi
         repeats=device.type == "cpu" or launch.job.training.deterministic,
         scratch=str(launch.directory),
     )
-    return Activations(place, launch.model, choices)
+    return Activations(site, launch.model, choices)

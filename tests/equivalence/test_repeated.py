@@ -41,13 +41,11 @@ CLASSES: dict[str, Any] = {"sgd": optim.SGD, "adam": optim.Adam}
     ("strategy", "options", "optimizer", "schedule", "passes"),
     [
         ("async-sgd", {}, MOMENTUM_SGD, None, 1),
-        ("async-sgd", {}, MOMENTUM_SGD, "exponential", 2),
         # Here answers come while a pass runs, and a unit has to stay as it is until its last backward.
-        ("async-sgd", {"own_writes": False}, MOMENTUM_SGD, None, 1),
         ("async-sgd", {"own_writes": False}, MOMENTUM_SGD, "exponential", 2),
-        ("staleness-aware", {"own_writes": False}, ADAM, None, 2),
+        ("staleness-aware", {"own_writes": False}, ADAM, None, 1),
         ("staleness-aware", {"where": "dedicated", "servers": 2}, DECAYED, "exponential", 1),
-        ("softsync", {"contributions": 2}, MOMENTUM_SGD, "exponential", 2),
+        ("softsync", {"contributions": 2}, MOMENTUM_SGD, "exponential", 1),
         ("bounded-staleness", {"bound": 1}, MOMENTUM_SGD, None, 1),
         ("bounded-staleness", {"bound": 1, "apply": "clock"}, MOMENTUM_SGD, "exponential", 2),
     ],
