@@ -109,6 +109,15 @@ class Exchange(Protocol):
 
 
 @runtime_checkable
+class Versioned(Protocol):
+    """An exchange that counts the updates which what is here has seen."""
+
+    def versions(self) -> list[int]:
+        """Of every unit."""
+        ...
+
+
+@runtime_checkable
 class Counts(Protocol):
     """An exchange that goes on without a worker that is lost, of which a message tells it. It knows others' steps."""
 

@@ -138,6 +138,11 @@ class PeersExchange:
         with self._lock:
             return self._machine.contributed()
 
+    def versions(self) -> list[int]:
+        """Of every unit: how many updates what is here has seen, this worker's own included."""
+        with self._lock:
+            return self._machine.versions()
+
     def close(self) -> None:
         """Nothing is held."""
 

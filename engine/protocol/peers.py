@@ -125,6 +125,10 @@ class Peers:
         peers = next(iter(self._units.values())).came if self._units else {}
         return {peer: max(unit.came[peer] for unit in self._units.values()) for peer in peers}
 
+    def versions(self) -> list[int]:
+        """Of every unit: updates in the parameters here, this worker's and others'."""
+        return [unit.held for unit in self._units.values()]
+
     def awaited(self, index: int) -> list[int]:
         """The peers without whom the unit does not go on."""
         unit = self._units[index]

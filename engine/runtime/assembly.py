@@ -15,9 +15,8 @@ from engine.consistency.policies import policy_of
 from engine.coordination.agreement import Agreement
 from engine.coordination.gather import Gather
 from engine.coordination.team import Team
-from engine.exchange.base import Counts, Exchange, Surroundings
+from engine.exchange.base import Counts, Exchange, Surroundings, Versioned
 from engine.exchange.native import join_process_group
-from engine.exchange.server import ServerExchange
 from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.instrumentation.writes import Writes
@@ -233,8 +232,8 @@ class Assembly:
 
     def held_versions(self) -> tuple[int, int]:
         """Where workers drift: the least and the most updates that a unit of the model here has seen."""
-        served = [each for each in dict.fromkeys(self.exchanges.values()) if isinstance(each, ServerExchange)]
-        found = [version for exchange in served for version in exchange.versions()]
+        counting = [each for each in dict.fromkeys(self.exchanges.values()) if isinstance(each, Versioned)]
+        found = [version for exchange in counting for version in exchange.versions()]
         return min(found), max(found)
 
     def _agreed(self, model: nn.Module) -> frozenset[str]:

@@ -124,3 +124,21 @@ def test_a_target_ends_the_job_with_the_model_that_reached_it(
     assert measured_here(run, run.state) == (accuracy, pytest.approx(loss, rel=1e-12))
     assert found[step][measured.COMMON] == 0
     assert distance(run.state, at_version(run, int(found[step][measured.MOST]))) <= 1e-12
+
+
+def test_without_a_server_a_models_version_counts_everybodys_updates(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    spec = job(
+        model={"entrypoint": "net:build", "directory": str(tmp_path)},
+        strategy={"name": "decentralized-async", "options": {}},
+        cluster={"workers": 2},
+        training={"steps": STEPS, "global_batch": 48},
+        evaluation={"every_epochs": 0.1, "at_end": True},
+    )
+    found = said(succeed(spec, tmp_path / "run"))
+    for step in (3, 6, 9):
+        own = found[step]
+        assert own[measured.COMMON] == 0
+        assert step <= own[measured.LEAST] <= own[measured.MOST] <= step + STEPS
+    end = found[STEPS]
+    assert (end[measured.COMMON], end[measured.LEAST], end[measured.MOST]) == (1, 2 * STEPS, 2 * STEPS)
