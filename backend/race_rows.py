@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from backend.races.spec import FEWEST_ROUNDS
 from backend.rounding import (
     NOT_MEASURED,
-    PROCESSORS,
     PROCESSORS_UNKNOWN,
+    SHARE,
     STEP_TIME,
     THROUGHPUT,
     TIMES_FASTEST,
@@ -23,11 +23,13 @@ HEAD = (
     "relative time",
     "95 %",
     "rounds",
+    "port busy",
     "processors busy",
     "with its job",
 )
-"""Of a row's figures. `relative time` is over the fastest's, with its interval. The last two are shares of all
-processors: not idle, and busy with the processes of the member's own job."""
+"""Of a row's figures. `relative time` is over the fastest's, with its interval. `port busy` is a share of a link's rate
+while workers waited, of whichever port was busiest at each moment. The last two are shares of all processors: not
+idle, and busy with the processes of the member's own job."""
 
 
 NO_INTERVAL = f"A 95 % interval needs {FEWEST_ROUNDS} rounds"
@@ -87,7 +89,8 @@ def _row(standing: Standing) -> Row:
             number(standing.times_fastest, TIMES_FASTEST),
             " to ".join(ends) or "-",
             str(standing.rounds),
-            number(100 * machine.busy if machine else None, PROCESSORS, NOT_MEASURED),
-            number(100 * machine.own if machine else None, PROCESSORS, NOT_MEASURED),
+            number(None if standing.port_busy is None else 100 * standing.port_busy, SHARE),
+            number(100 * machine.busy if machine else None, SHARE, NOT_MEASURED),
+            number(100 * machine.own if machine else None, SHARE, NOT_MEASURED),
         ),
     )

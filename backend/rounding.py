@@ -13,8 +13,8 @@ SPEED_UP = TIMES
 """One job's throughput over another's; the ends of its interval have as many digits."""
 TIMES_FASTEST = "{:.3f}"
 """A member's relative time, which is over the fastest's: members of a race lie close together."""
-PROCESSORS = "{:.0f} %"
-"""A share of all processors, in percent."""
+SHARE = "{:.0f} %"
+"""A share of all processors or of a port's rate, in percent."""
 
 
 NOT_MEASURED = "not measured"

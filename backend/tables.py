@@ -182,6 +182,7 @@ def _member(ranking: Ranking, standing: Standing) -> Row:
         "speed_up_low": standing.speed_up_low,
         "speed_up_high": standing.speed_up_high,
         "rounds": standing.rounds,
+        "port_busy": standing.port_busy,
         "processors_busy": standing.processors.busy if standing.processors else None,
         "limit": standing.limit.sentence if standing.limit else None,
         "takes_no_part": standing.out,

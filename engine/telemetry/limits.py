@@ -75,16 +75,10 @@ def limit(found: Figures) -> Limit | None:
     kind = _kind(found, found.exposed)
     processors = f"processors {_busy(found.processors)}"
     waits = f"workers wait {_percent(found.exposed)} of the step"
-    port = _port(found)
-    said = {
-        "compute": f"compute: {waits}; {processors}",
-        "port": f"port: {waits}; {port}; {processors}",
-        "processors": f"{_machine(found)}; {waits}; {port}",
-        "waiting": f"waiting: {waits}; {port}; {processors}",
-    }
-    if kind == "processors" and found.exposed < EXPOSED:
-        return Limit(kind=kind, sentence=f"{_machine(found)}; {waits}", crowded=found.crowded)
-    return Limit(kind=kind, sentence=said[kind], crowded=found.crowded)
+    # Of who hardly waits, ports that are not known are left out: mostly there was no wait to look at them in.
+    port = _port(found) if found.port is not None or found.exposed >= EXPOSED else None
+    said = (_machine(found), waits, port) if kind == "processors" else (f"{kind}: {waits}", port, processors)
+    return Limit(kind=kind, sentence="; ".join(filter(None, said)), crowded=found.crowded)
 
 
 def mean(rounds: Iterable[Figures]) -> Figures:

@@ -111,6 +111,27 @@ def test_processors_that_are_not_measured_say_so() -> None:
     assert rows_of(found.rankings[0]).notes == ()
 
 
+def test_how_busy_ports_were_stands_beside_the_processors() -> None:
+    found = race()
+    standings = found.rankings[0].standings
+    compute = Limit(kind="compute", sentence="compute: workers wait 4 % of the step", crowded=False)
+    changed = [
+        standings[0].model_copy(update={"limit": compute}),
+        standings[1].model_copy(update={"port_busy": None}),
+    ]
+    ranking = found.rankings[0].model_copy(update={"standings": changed})
+    ours = found.model_copy(update={"rankings": [ranking]})
+    assert [row.figures[-3:] for row in rows_of(ranking).ranked] == [
+        ("94 %", "41 %", "38 %"),
+        ("-", "41 %", "38 %"),
+    ]
+    assert re.search(
+        r"rounds +port busy +processors busy +with its job\n1 digits .* 94 % +41 % ", terminal(ours)
+    )
+    assert "Port busy</th>" in html(ours, ORIGIN)
+    assert [row["port_busy"] for row in RaceTable.of(ours)] == [0.94, None]
+
+
 def test_a_ratio_without_an_interval_says_how_many_rounds_it_takes() -> None:
     found = race()
     few = [
@@ -181,7 +202,7 @@ def test_report_and_terminal_show_the_same_rows() -> None:
     page, lines = Reader(html(asked, ORIGIN)).text, terminal(asked).splitlines()
     found = rows_of(asked.rankings[0])
     assert found.ranked[0].figures == (
-        "50.00 ms", "10.00 ms", "640.0", "1.000", "-", "3", "41 %", "38 %",
+        "50.00 ms", "10.00 ms", "640.0", "1.000", "-", "3", "94 %", "41 %", "38 %",
     )  # fmt: skip
     assert "".join(name.capitalize() for name in HEAD) in page
     assert [part for part in lines if re.split(r"  +", part.strip()) == list(HEAD)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, TIMES_FASTEST
+from backend.rounding import SHARE, SPEED_UP, STEP_TIME, THROUGHPUT, TIMES_FASTEST
 from backend.tables import Table
 from engine.plan.units_of_measure import format_bytes, format_rate
 
@@ -20,6 +20,8 @@ def test_what_the_page_has_to_write_for_the_same_numbers() -> None:
         "1143.0",
     ]
     assert [SPEED_UP.format(one) for one in (1.125, 0.705, 1.3242)] == ["1.12x", "0.70x", "1.32x"]
+    shares = (0.125, 0.375, 0.9374, 1.0)
+    assert [SHARE.format(100 * one) for one in shares] == ["12 %", "38 %", "94 %", "100 %"]
     sizes = (0, 1023, 1126.4, 650_035, 243_860_896, 2**50)
     assert [format_bytes(one) for one in sizes] == [
         "0 B", "1023 B", "1.1 KiB", "634.8 KiB", "232.6 MiB", "1024.0 TiB",

@@ -17,17 +17,18 @@ WAITS = {"exposed": 0.58, "port": 0.2, "processors": 0.41}
         (
             WAITS | {"exposed": EXPOSED - 0.01},
             "compute",
-            "compute: workers wait 9 % of the step; processors 41 % busy",
+            "compute: workers wait 9 % of the step; meanwhile the busiest port is 20 % busy; processors 41 % busy",
         ),
         (
-            WAITS | {"exposed": 0.02, "processors": 0.99},
+            WAITS | {"exposed": 0.02, "port": None, "processors": 0.99},
             "compute",
             "compute: workers wait 2 % of the step; processors 99 % busy",
         ),
         (
             WAITS | {"exposed": 0.02, "processors": 0.99, "rehearsed": True},
             "processors",
-            "processors of this machine: 99 % busy; workers wait 2 % of the step",
+            "processors of this machine: 99 % busy; workers wait 2 % of the step; meanwhile the busiest port is 20 % "
+            "busy",
         ),
         (
             WAITS | {"port": 0.94},

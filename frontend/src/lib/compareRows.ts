@@ -1,5 +1,6 @@
 import type { Job, Summary } from "../api/types";
 import {
+  formatBusy,
   formatBytes,
   formatFixed,
   formatPercent,
@@ -126,8 +127,7 @@ export function caveats(
 }
 
 function processorsText(found: Summary["processors"]): string {
-  const percent = (share: number) => `${formatFixed(100 * share, 0)} %`;
-  return found ? `${percent(found.busy)} busy, ${percent(found.own)} by this job` : NOT_MEASURED;
+  return found ? `${formatBusy(found.busy)} busy, ${formatBusy(found.own)} by this job` : NOT_MEASURED;
 }
 
 function intervalText(found: Summary["speed_up"]): string {

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import {
   counted,
   formatAge,
+  formatBusy,
   formatBytes,
   formatRate,
   formatSpan,
@@ -48,6 +49,7 @@ test("figures are rounded as the terminal rounds them", () => {
   expect([1605.26, 0.25, 0.75, 1143].map(formatThroughput)).toEqual(["1605.3", "0.2", "0.8", "1143.0"]);
   expect([1.125, 0.705, 1.3242].map((value) => formatSpeedUp(value))).toEqual(["1.12x", "0.70x", "1.32x"]);
   expect([1, 1.0625, 1.0006].map(formatTimesFastest)).toEqual(["1.000", "1.062", "1.001"]);
+  expect([0.125, 0.375, 0.9374, 1].map(formatBusy)).toEqual(["12 %", "38 %", "94 %", "100 %"]);
   expect([0, 1023, 1126.4, 650_035, 243_860_896, 2 ** 50].map(formatBytes)).toEqual([
     "0 B",
     "1023 B",

@@ -37,6 +37,11 @@ export function formatPercent(share: number | null | undefined): string {
   return share === null || share === undefined ? NONE : `${formatFixed(100 * share, 1)} %`;
 }
 
+/** A share of all processors or of a port's rate. */
+export function formatBusy(share: number | null | undefined): string {
+  return isNumber(share) ? `${formatFixed(100 * share, 0)} %` : NONE;
+}
+
 export function formatSpeedUp(value: number | null | undefined, caveat?: string | null): string {
   return isNumber(value) ? `${formatFixed(value, 2)}x${caveat ? "*" : ""}` : NONE;
 }

@@ -6,7 +6,7 @@ import { limitSaid, rankingRows, refusedEverywhere } from "./ranking";
 const standing = {
   rank: 2,
   name: "p3 (slice_size=500)",
-  limit: { kind: "port" },
+  limit: { kind: "port", sentence: "port: workers wait 58 % of the step; processors 41 % busy" },
   iteration_ms: 125.25,
   exposed_ms: 104.125,
   samples_per_s: 63.5,
@@ -17,6 +17,9 @@ const standing = {
   speed_up_low: 1.25,
   speed_up_high: 1.75,
   rounds: 3,
+  port_busy: 0.9375,
+  one_port_busy: 0.5,
+  processors: { busy: 0.40625, own: 0.375 },
   out: null,
   remark: null,
 } as Standing;
@@ -28,16 +31,25 @@ test("every figure of a ranking is a cell of its own, unrounded", () => {
     name: "ddp",
     limit: null,
     iteration_ms: null,
+    port_busy: null,
+    one_port_busy: null,
+    processors: null,
     out: "no hosts, so none",
   };
   const lines = csvOf(rankingRows({ standings: [standing, out] } as unknown as Ranking)).split("\r\n");
   expect(lines[0]).toBe(
     "place,strategy,limited by,iteration (ms),exposed (ms),samples/s,relative time," +
       '"relative time, low end of 95 %","relative time, high end of 95 %",speed-up over the first that was named,' +
-      '"speed-up, low end of 95 %","speed-up, high end of 95 %",rounds,excluded because,remark',
+      '"speed-up, low end of 95 %","speed-up, high end of 95 %",rounds,port busy (share),one port busy (share),' +
+      "processors busy (share),processors by its job (share),what limits it,excluded because,remark",
   );
-  expect(lines[1]).toBe("2,p3 (slice_size=500),port,125.25,104.125,63.5,1.375,1.125,1.625,1.5,1.25,1.75,3,,");
-  expect(lines[2]).toBe(',ddp,,,104.125,63.5,1.375,1.125,1.625,1.5,1.25,1.75,3,"no hosts, so none",');
+  expect(lines[1]).toBe(
+    "2,p3 (slice_size=500),port,125.25,104.125,63.5,1.375,1.125,1.625,1.5,1.25,1.75,3,0.9375,0.5,0.40625,0.375," +
+      '"port: workers wait 58 % of the step; processors 41 % busy",,',
+  );
+  expect(lines[2]).toBe(
+    ',ddp,,,104.125,63.5,1.375,1.125,1.625,1.5,1.25,1.75,3,,,,,,"no hosts, so none",',
+  );
 });
 
 test("what limits a member says where other programs had most of the processors", () => {

@@ -24,6 +24,11 @@ export function rankingRows(ranking: Ranking): Cell[][] {
     "speed-up, low end of 95 %",
     "speed-up, high end of 95 %",
     "rounds",
+    "port busy (share)",
+    "one port busy (share)",
+    "processors busy (share)",
+    "processors by its job (share)",
+    "what limits it",
     "excluded because",
     "remark",
   ];
@@ -41,6 +46,11 @@ export function rankingRows(ranking: Ranking): Cell[][] {
     one.speed_up_low,
     one.speed_up_high,
     one.rounds,
+    one.port_busy,
+    one.one_port_busy,
+    one.processors?.busy,
+    one.processors?.own,
+    one.limit?.sentence,
     one.out,
     one.remark,
   ]);

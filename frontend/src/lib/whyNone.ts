@@ -14,5 +14,6 @@ export const WHY_NONE = {
   place: "Three rounds are the fewest that prove something",
   processors:
     "Not measured: the machine does not say how busy its processors are (it has no /proc), or too few steps were measured",
+  port: "No rate of a link is known, nothing was waited for, or the events of those steps are gone",
   limit: "Too little was measured to say what limits it",
 } as const;

@@ -6,7 +6,7 @@ import { NumberCell } from "../../components/NumberCell";
 import { OrWhyNot } from "../../components/OrWhyNot";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
-import { formatThroughput, formatTimesFastest, NONE } from "../../lib/format";
+import { formatBusy, formatThroughput, formatTimesFastest, NONE } from "../../lib/format";
 import { limitSaid, rankingRows } from "../../lib/ranking";
 import { WHY_NONE } from "../../lib/whyNone";
 import { IterationBar } from "../race/IterationBar";
@@ -82,6 +82,12 @@ export function RankingTable({ race, ranking, longestMs, refused }: Props) {
                   <Table.Th className="ty-right">
                     <Term name="round">Rounds</Term>
                   </Table.Th>
+                  <Table.Th className="ty-right">
+                    <Term name="port">Port busy</Term>
+                  </Table.Th>
+                  <Table.Th className="ty-right">
+                    <Term name="processors">Processors</Term>
+                  </Table.Th>
                 </Table.Tr>
               </Table.Thead>
               <Table.Tbody>
@@ -106,6 +112,7 @@ export function RankingTable({ race, ranking, longestMs, refused }: Props) {
 function Row({ standing, longestMs }: { standing: Standing; longestMs: number }) {
   const { name, rank, remark, iteration_ms, exposed_ms, samples_per_s, times_fastest, rounds, limit } =
     standing;
+  const { port_busy, processors } = standing;
   const apart = remark ? `${name} ${remark}` : WHY_NONE.place;
   const job = standing.job_ids.at(-1);
   return (
@@ -143,6 +150,16 @@ function Row({ standing, longestMs }: { standing: Standing; longestMs: number })
         {times_fastest === null ? NONE : <Times standing={standing} />}
       </NumberCell>
       <NumberCell label="Rounds">{rounds}</NumberCell>
+      <NumberCell label="Port busy" none={WHY_NONE.port}>
+        {port_busy === null ? NONE : <Port standing={standing} />}
+      </NumberCell>
+      <NumberCell label="Processors" none={WHY_NONE.processors}>
+        {processors === null ? (
+          NONE
+        ) : (
+          <Busy all={processors.busy} part={`its job ${formatBusy(processors.own)}`} />
+        )}
+      </NumberCell>
     </Table.Tr>
   );
 }
@@ -156,6 +173,28 @@ function Times({ standing: { times_fastest, low, high } }: { standing: Standing 
         <Text span inherit c="dimmed">
           {" "}
           ({formatTimesFastest(low)} to {formatTimesFastest(high)})
+        </Text>
+      )}
+    </>
+  );
+}
+
+/** The busiest port of each moment; and the one that was busiest by itself, where ports take turns. */
+function Port({ standing: { port_busy, one_port_busy } }: { standing: Standing }) {
+  const [all, one] = [formatBusy(port_busy), formatBusy(one_port_busy)];
+  return (
+    <Busy all={port_busy} part={one_port_busy === null || one === all ? undefined : `one alone ${one}`} />
+  );
+}
+
+/** A share, and what is to be known of it. */
+function Busy({ all, part }: { all: number | null; part: string | undefined }) {
+  return (
+    <>
+      {formatBusy(all)}
+      {part && (
+        <Text span inherit c="dimmed" display="block" fz="xs">
+          {part}
         </Text>
       )}
     </>
