@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Job } from "../api/types";
-import { attemptRows, endOf, historyWords } from "./attemptRows";
+import { attemptRows, endOf, historyRows, historyWords } from "./attemptRows";
 
 test("an attempt's time is in seconds, not in words", () => {
   const attempt = {
@@ -21,6 +21,22 @@ test("an attempt's time is in seconds, not in words", () => {
   expect(of("started")).toBe("2026-01-02T03:04:05.250Z");
   expect(of("devices")).toBe("cpu:0, cpu:1");
   expect(row).toHaveLength(head.length);
+});
+
+test("the history is taken along whole, with what the table does not repeat", () => {
+  const entry = {
+    at: "2026-01-02T03:04:05.250Z",
+    attempt: 1,
+    from_state: "running",
+    to_state: "failed",
+    reason: "error",
+    message: "worker 0 failed",
+  };
+  expect(historyRows([entry, { ...entry, attempt: null, reason: null }] as Job["history"])).toEqual([
+    ["at", "attempt", "from", "to", "reason", "message"],
+    ["2026-01-02T03:04:05.250Z", 1, "running", "failed", "error", "worker 0 failed"],
+    ["2026-01-02T03:04:05.250Z", null, "running", "failed", null, "worker 0 failed"],
+  ]);
 });
 
 test("an exit code is said once", () => {

@@ -34,6 +34,14 @@ export function attemptRows(attempts: Job["attempts"]): Cell[][] {
   ];
 }
 
+/** The states that a job went through as rows of a file, as the service says them. */
+export function historyRows(history: Job["history"]): Cell[][] {
+  return [
+    ["at", "attempt", "from", "to", "reason", "message"],
+    ...history.map((one) => [one.at, one.attempt, one.from_state, one.to_state, one.reason, one.message]),
+  ];
+}
+
 /** How an attempt ended, in words. */
 export function endOf({ message, reason, exit_code }: Job["attempts"][number]): string | null {
   const said = message ?? reason;

@@ -4,7 +4,7 @@ import { LinkAnchor } from "../../components/links";
 import { Marked } from "../../components/Marked";
 import { TakeTable } from "../../components/TakeTable";
 import { arrival } from "../../lib/arrival";
-import { attemptRows, endOf, historyWords } from "../../lib/attemptRows";
+import { attemptRows, endOf, historyRows, historyWords } from "../../lib/attemptRows";
 import { formatDuration, NONE } from "../../lib/format";
 import { STATES } from "../../lib/jobState";
 
@@ -96,21 +96,23 @@ export function AttemptsPanel({ job }: { job: Job }) {
         <Title order={2} fz="md" mb="xs">
           History
         </Title>
-        <Table className="ty-table" fz="sm" verticalSpacing={4} data-testid="history">
-          <Table.Tbody>
-            {job.history.map((entry, place) => (
-              <Table.Tr key={`${entry.at} ${entry.to_state}`}>
-                <Table.Td w={190} fz={{ base: "xs", sm: "sm" }} className="ty-number ty-half">
-                  {time(entry.at)}
-                </Table.Td>
-                <Table.Td w={120} className="ty-half">
-                  {STATES[entry.to_state as Job["state"]]?.label ?? entry.to_state}
-                </Table.Td>
-                <Table.Td style={WORDS}>{words[place] && <Marked text={words[place]} />}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
+        <TakeTable file={`${job.name} history`} rows={() => historyRows(job.history)}>
+          <Table className="ty-table" fz="sm" verticalSpacing={4} data-testid="history">
+            <Table.Tbody>
+              {job.history.map((entry, place) => (
+                <Table.Tr key={`${entry.at} ${entry.to_state}`}>
+                  <Table.Td w={190} fz={{ base: "xs", sm: "sm" }} className="ty-number ty-half">
+                    {time(entry.at)}
+                  </Table.Td>
+                  <Table.Td w={120} className="ty-half">
+                    {STATES[entry.to_state as Job["state"]]?.label ?? entry.to_state}
+                  </Table.Td>
+                  <Table.Td style={WORDS}>{words[place] && <Marked text={words[place]} />}</Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </TakeTable>
       </Paper>
     </Stack>
   );
