@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 
+# Where the first window of a worker's staleness is read, in the middle of its panel.
+FIRST_WINDOW = """chart => {
+    const {xaxis: {_offset, l2p}, yaxis} = chart._fullLayout, frame = chart.getBoundingClientRect();
+    const {x: [first]} = chart._fullData.find(({mode}) => mode === 'markers');
+    return [frame.left + _offset + l2p(first), frame.top + yaxis._offset + yaxis._length / 2];
+}"""
+
+
 def taken(page: Page, panel: str, what: str) -> list[list[str]]:
     """The rows of a file that is taken along."""
     with page.expect_download() as download:
@@ -67,6 +75,10 @@ def test_page_file_api_and_terminal_say_the_same(
     assert head[1] == "0: not stale (share of the contributions)"
     assert [row[0] for row in rows[:3]] == ["all workers", "worker 0", "worker 1"]
     assert float(rows[0][1]) == pytest.approx(found.everything.counts[0] / found.everything.contributions)
+    drift = page.get_by_test_id("figure-drift")
+    expect(drift).to_have_attribute("data-drawn", "true")
+    page.mouse.move(*drift.evaluate(FIRST_WINDOW))
+    expect(drift.locator(".hoverlayer")).to_contain_text("worker 0")
     head, *_ = taken(page, "panel-drift", "figure-csv")
     assert head[:3] == ["time (s)", "staleness: worker 0 (updates)", "steps ahead: worker 0 (steps)"]
 

@@ -2,7 +2,7 @@ import type Plotly from "plotly.js-cartesian-dist-min";
 import { type KeyboardEvent, type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import type { PlotlyFigure } from "../api/types";
 import type { Frame, Point } from "../lib/lit";
-import { type Stack, stacksOf } from "../lib/stack";
+import { isStacked, type Stack, stacksOf } from "../lib/stack";
 import { type Ends, zoomOfKey } from "../lib/zoom";
 import { areaOf, frame } from "./frames";
 import type { PlotArea } from "./Measure";
@@ -102,7 +102,7 @@ export function PlotlyChart(props: Props) {
   }, []);
 
   const { measuring = false } = props;
-  const stacked = figure.layout.meta?.panels !== undefined;
+  const stacked = isStacked(figure);
   useEffect(() => {
     const [target, label] = [element.current, tip.current];
     if (!stacked || target === null || label === null) return;

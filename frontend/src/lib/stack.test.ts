@@ -64,4 +64,6 @@ test("without a rate there is no share", () => {
 
 test("a figure that is not stacked has no panels", () => {
   expect(stacksOf({ data: [], layout: {} } as never)).toEqual([]);
+  const lines = { data: [{ y: [1, 2], yaxis: "y" }], layout: { meta: { panels: [{ y: "y", title: "a" }] } } };
+  expect(stacksOf(lines as never)).toEqual([]);
 });

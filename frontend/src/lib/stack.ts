@@ -58,9 +58,17 @@ interface Trace {
   meta?: { layers?: [number, number] };
 }
 
+/** Whether it has panels of stacked areas: others have panels, too, and draw lines in them. */
+export function isStacked(figure: PlotlyFigure): boolean {
+  return (
+    figure.layout.meta?.panels !== undefined &&
+    (figure.data as Trace[]).some((trace) => trace.stackgroup !== undefined)
+  );
+}
+
 /** The stacked panels of a figure; none where it has no such panels. */
 export function stacksOf(figure: PlotlyFigure): Stack[] {
-  const panels = (figure.layout.meta?.panels as Panel[] | undefined) ?? [];
+  const panels = isStacked(figure) ? (figure.layout.meta?.panels as Panel[]) : [];
   return panels.map((panel) => {
     const mine = (figure.data as Trace[]).filter(
       (trace) => trace.stackgroup !== undefined && (trace.yaxis ?? "y") === panel.y,
