@@ -2,7 +2,7 @@
 
 The grid is Plotly's heat map, which knows each cell's value; but plotly.js draws it as a picture, and a browser
 without GPU keeps every live update's, decoded. So it is transparent, and the page does not show it at all
-(`styles.css`).
+(`figures.css`).
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ import pytest
 from backend.settings import Settings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 SOURCE = Settings().frontend_dir.parent / "node_modules" / "axe-core" / "axe.min.js"
 NOT_INSTALLED = "the page's packages are not installed: ./setup.sh npm ci (make test does)"
-RUN = """async rules => {
+RUN = """async ([rules, without, inside]) => {
     const seen = {};
     const alike = [...document.querySelectorAll('[data-testid=events] tbody tr')]
         .filter(({cells}) => (seen[cells[3]?.textContent] = (seen[cells[3]?.textContent] ?? 0) + 1) > 5);
@@ -23,8 +23,8 @@ RUN = """async rules => {
     const canCount = ({impact, any, all, none}) => impact
         ? counts(impact)
         : [...any, ...all, ...none].some(check => counts(axe._audit.checks[check.id ?? check].impact));
-    const others = axe._audit.rules.filter(rule => !canCount(rule));
-    const {violations} = await axe.run({exclude: alike}, {
+    const others = axe._audit.rules.filter(rule => !canCount(rule) || without.includes(rule.id));
+    const {violations} = await axe.run({include: [inside ?? document], exclude: alike}, {
         resultTypes: ['violations'], preload: {assets: ['media']},
         ...(rules ? {runOnly: {type: 'rule', values: rules}}
             : {rules: Object.fromEntries(others.map(({id}) => [id, {enabled: false}]))}),
@@ -44,7 +44,15 @@ def bring(page: Page) -> None:
     page.add_init_script(path=SOURCE)
 
 
-def serious(page: Page, rules: Sequence[str] | None = None) -> list[str]:
-    """Its serious and critical findings on what the page shows now, by these `rules` or all; axe was brought there."""
-    found: list[str] = page.evaluate(RUN, None if rules is None else list(rules))
+def serious(
+    page: Page, rules: Sequence[str] | None = None, *, without: Sequence[str] = (), of: Locator | None = None
+) -> list[str]:
+    """Its serious and critical findings on what the page shows now, or on a part `of` it, by these `rules`, or by all
+    `without` some; axe was brought there."""
+    asked = [
+        None if rules is None else list(rules),
+        list(without),
+        None if of is None else of.element_handle(),
+    ]
+    found: list[str] = page.evaluate(RUN, asked)
     return found

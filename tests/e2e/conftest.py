@@ -14,6 +14,7 @@ from backend.client import ENDED, Client
 from backend.settings import Settings
 from tests.backend.live_server import LiveServer
 from tests.e2e.recorded import record, record_drifting, record_race
+from tests.e2e.views import View, views
 from tests.e2e.visited import Visited, visit
 
 if TYPE_CHECKING:
@@ -67,6 +68,13 @@ def raced(server: LiveServer) -> str:
 
 
 @pytest.fixture(scope="session")
+def pages(server: LiveServer, recorded: list[str], drifting: str, raced: str) -> dict[str, View]:
+    """Every page, as somebody meets it who only looks."""
+    with Client(server.url) as found:
+        return views(found, recorded, drifting, raced)
+
+
+@pytest.fixture(scope="session")
 def visits(browser: Browser, server: LiveServer) -> Iterator[BrowserContext]:
     """What pages of that server are opened in, one after another. One of them stays open, and shows next to nothing: as
     long as there is one, the next need neither load nor compile the scripts again, a third of what it costs."""
@@ -77,12 +85,10 @@ def visits(browser: Browser, server: LiveServer) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture(scope="session")
-def visited(
-    visits: BrowserContext, server: LiveServer, recorded: list[str], drifting: str, raced: str
-) -> Visited:
+def visited(visits: BrowserContext, server: LiveServer, pages: dict[str, View], raced: str) -> Visited:
     """What a visit to every page found."""
-    with Client(server.url) as found, watched(visits.new_page(), server) as opened:
-        seen = visit(opened, found, recorded, drifting, raced)
+    with watched(visits.new_page(), server) as opened:
+        seen = visit(opened, pages, raced)
         opened.close()
     return seen
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
@@ -12,7 +13,7 @@ from backend.client import Client
 from tests.e2e.launching import open_editor, open_section
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 TABS = ("overview", "timeline", "links", "plan", "attempts", "events", "logs", "spec")
 SCREEN_PX, MOST_PX = 844, 6_000
@@ -37,6 +38,8 @@ class View:
     """A test id that is there once the page is."""
     do: Callable[[Page], None] | None = None
     """What makes of it what is looked at."""
+    asks: tuple[str, ...] = ()
+    """The buttons that open a dialog over it, by their test ids."""
 
     def open(self, page: Page) -> None:
         """Go there and wait until it is at rest, as high as it is: figures out of sight are not asked for."""
@@ -61,9 +64,29 @@ def unfold(page: Page) -> None:
         seen = height  # figures may have grown when they came
 
 
-def views(client: Client, jobs: list[str], drifting: str) -> dict[str, View]:
-    """All of them, by name; `jobs` are a baseline and another job, and the workers of `drifting` do not wait for one
-    another."""
+PARTS = ("home", "race", "job-timeline", "job-links", "race-unknown")
+"""Views of which another one has all: the race that one lands on, and figures without what is chosen in them."""
+
+
+@contextmanager
+def dialog(page: Page, opener: str) -> Iterator[Locator]:
+    """What a button opens over the page, until the block ends."""
+    page.get_by_test_id(opener).click()
+    opened = page.get_by_role("dialog")
+    expect(opened).to_be_visible()
+    yield opened
+    page.keyboard.press("Escape")
+    expect(opened).to_have_count(0)
+
+
+def sign_in(url: str) -> View:
+    """What a server that asks for a token shows to who is not signed in."""
+    return View(address=f"{url}/", shows="sign-in")
+
+
+def views(client: Client, jobs: list[str], drifting: str, raced: str) -> dict[str, View]:
+    """All of them, by name, but for signing in; `jobs` are a baseline and another job, the workers of `drifting` do not
+    wait for one another, and `raced` is a race that has ended."""
     baseline, job = jobs
     seen = client.figure(job, "timeline", step=5).layout.meta
     wait = seen["waits"][0]
@@ -74,12 +97,15 @@ def views(client: Client, jobs: list[str], drifting: str) -> dict[str, View]:
         f"job-{tab}": View(address=f"/jobs/{job}?tab={tab}", shows=f"tab-{tab}")
         for tab in TABS
     }  # fmt: skip
+    tabs["job-overview"] = replace(tabs["job-overview"], asks=("delete", "edit-labels"))
     return {
+        "home": View(address="/", shows="race-name"),
+        "race-ranking": View(address=f"/races/{raced}", shows="ranking-sentence", asks=("delete-race",)),
         "race-asks": View(address="/race", shows="choose-jobs"),
         "race": View(address=f"/race?jobs={both}&step=5", shows="figure-race"),
         "race-why": View(address=f"/race?jobs={both}&step=5&why={why}&why_job={job}", shows="why-text"),
         "races": View(address="/races", shows="races"),
-        "jobs": View(address="/jobs?text=recorded", shows=f"job-row-{job}"),
+        "jobs": View(address="/jobs?text=recorded", shows=f"job-row-{job}", asks=("saved-filters",)),
         "jobs-groups": View(address="/jobs?text=recorded&group=model&open=mlp", shows=f"job-row-{job}"),
         "devices": View(address="/devices", shows="queue-empty"),
         "compare-empty": View(address="/compare", shows="choose-jobs"),

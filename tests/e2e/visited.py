@@ -1,17 +1,18 @@
 """One visit to every page, of which several tests judge what was found: opening them all takes a third of a minute of
 a processor. Each is opened on the narrowest phone; then the screen becomes a wider one, as when it is turned, and at
-last a laptop's."""
+last a laptop's, where the keyboard goes through it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from playwright.sync_api import expect
 
-from backend.client import Client
 from tests.e2e.axe import bring, serious
-from tests.e2e.views import AT_REST, SCREEN_PX, STILL, View, unfold, views
+from tests.e2e.stops import stops
+from tests.e2e.views import AT_REST, PARTS, SCREEN_PX, STILL, View, unfold
 
 if TYPE_CHECKING:
     from playwright.sync_api import ConsoleMessage, Page, Route
@@ -40,12 +41,16 @@ class Visited:
     """Pages whose chosen tab is out of sight on a phone."""
     wrong: dict[str, list[str]] = field(default_factory=dict)
     """By page and theme: what axe finds serious; and pages without a heading, or with several, of the first level."""
+    unmarked: dict[str, list[str]] = field(default_factory=dict)
+    """By page: where the keyboard comes to that is not in sight, lies under something, or is not marked."""
+    come_by: set[str] = field(default_factory=set)
+    """The test ids of what the keyboard comes to."""
     said: list[str] = field(default_factory=list)
     """What the pages said in the console."""
 
 
-def visit(page: Page, client: Client, recorded: list[str], drifting: str, raced: str) -> Visited:
-    """Go through all pages of these jobs, and of a race, which is to have something to try next."""
+def visit(page: Page, pages: Mapping[str, View], raced: str) -> Visited:
+    """Go through all pages, of which some are of a race, which is to have something to try next."""
     found = Visited()
 
     def hear(message: ConsoleMessage) -> None:
@@ -54,9 +59,7 @@ def visit(page: Page, client: Client, recorded: list[str], drifting: str, raced:
 
     page.on("console", hear)
     bring(page)
-    pages = views(client, recorded, drifting)
     page.route(f"**/api/v1/races/{raced}", _with_crossing)
-    pages["race-ranking"] = View(address=f"/races/{raced}", shows="panel-race-throughput")
     for name, view in pages.items():
         page.emulate_media(color_scheme="light", reduced_motion="reduce")
         page.set_viewport_size({"width": min(PHONES), "height": SCREEN_PX})
@@ -69,6 +72,8 @@ def visit(page: Page, client: Client, recorded: list[str], drifting: str, raced:
         if name == "race-ranking":
             expect(page.get_by_test_id("crossings")).to_contain_text(CROSSING)
         _on_a_laptop(page, name, found)
+        if name not in PARTS:
+            _by_keyboard(page, name, found)
     return found
 
 
@@ -93,6 +98,17 @@ def _on_a_laptop(page: Page, name: str, found: Visited) -> None:
         page.wait_for_function(AT_REST)
         if findings := serious(page, rules):
             found.wrong[f"{name}, {theme}"] = findings
+
+
+def _by_keyboard(page: Page, name: str, found: Visited) -> None:
+    """All pages have one header, so that it is walked through on one."""
+    page.set_viewport_size({"width": LAPTOP, "height": 800})  # so much is in sight as on a laptop
+    page.evaluate("document.activeElement?.blur(); scrollTo(0, 0)")
+    skips = bool(found.come_by) and page.get_by_role("dialog").count() == 0
+    unmarked, seen = stops(page, past_header=skips)
+    found.come_by |= seen
+    if unmarked:
+        found.unmarked[name] = unmarked
 
 
 def _with_crossing(route: Route) -> None:

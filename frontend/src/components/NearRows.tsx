@@ -13,8 +13,8 @@ interface Props {
   guessPx: number;
   /** Null until it is there. */
   scroller: HTMLElement | null;
-  /** The row with this index, with `data-index` and this ref. */
-  draw: (index: number, ref: Ref<HTMLTableRowElement>) => ReactNode;
+  /** The row with this index, with `data-index` and this ref; `first` of those that are drawn. */
+  draw: (index: number, ref: Ref<HTMLTableRowElement>, first: boolean) => ReactNode;
 }
 
 /** The rows of a table that scrolls in a box of its own: of thousands, only those near what is to be seen. */
@@ -29,7 +29,7 @@ export function NearRows({ count, columns, guessPx, scroller, draw }: Props) {
   return (
     <Table.Tbody>
       <Space columns={columns} height={rows[0]?.start ?? 0} />
-      {rows.map(({ index }) => draw(index, virtual.measureElement))}
+      {rows.map(({ index }, place) => draw(index, virtual.measureElement, place === 0))}
       <Space columns={columns} height={virtual.getTotalSize() - (rows.at(-1)?.end ?? 0)} />
     </Table.Tbody>
   );

@@ -3,6 +3,7 @@ import { memo, type Ref, useMemo, useState } from "react";
 import type { PlanView } from "../api/types";
 import { layerName } from "../lib/layerTitle";
 import { exchanged, movesActivations, unitsHead, wireBytes, wireHead } from "../lib/planRow";
+import { layerRow } from "./layerRow";
 import { NearRows } from "./NearRows";
 import { PlanHead } from "./PlanHead";
 
@@ -32,7 +33,7 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
   const rows = useMemo(() => plan.layers.map(rowOf), [plan.layers]);
   const moved = !brief && movesActivations(plan);
   const largest = Math.max(1, ...rows.map((row) => row.wire_bytes));
-  const draw = (row: Row, ref?: Ref<HTMLTableRowElement>, index?: number) => (
+  const draw = (row: Row, first: boolean, ref?: Ref<HTMLTableRowElement>, index?: number) => (
     <PlanRow
       key={row.position}
       ref={ref}
@@ -42,6 +43,7 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
       brief={brief}
       moved={moved}
       lit={row.position === layer}
+      first={first}
       onLayer={onLayer}
       onPointed={onPointed}
     />
@@ -55,6 +57,7 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
           minWidth={brief ? 420 : 980}
           maxHeight={brief ? 420 : undefined}
           type="native"
+          className={brief ? "ty-layers" : undefined}
         >
           <Table
             fz="xs"
@@ -63,6 +66,7 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
             stickyHeader={brief}
             data-testid="plan-table"
             aria-rowcount={rows.length + 1}
+            role={onLayer && "grid"}
           >
             <Table.Thead>
               <Table.Tr>
@@ -87,13 +91,13 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
                 columns={COLUMNS}
                 guessPx={ROW_PX}
                 scroller={scroller}
-                draw={(index, ref) => {
+                draw={(index, ref, first) => {
                   const row = rows[index];
-                  return row && draw(row, ref, index);
+                  return row && draw(row, first, ref, index);
                 }}
               />
             ) : (
-              <Table.Tbody>{rows.map((row) => draw(row))}</Table.Tbody>
+              <Table.Tbody>{rows.map((row, place) => draw(row, place === 0))}</Table.Tbody>
             )}
           </Table>
         </Table.ScrollContainer>
@@ -130,6 +134,8 @@ interface RowProps {
   /** Whether there is a column of activations. */
   moved: boolean;
   lit: boolean;
+  /** Of the rows that are drawn. */
+  first: boolean;
   onLayer?: (layer: number) => void;
   onPointed?: (layer: number | undefined) => void;
 }
@@ -142,6 +148,7 @@ const PlanRow = memo(function PlanRow({
   brief,
   moved,
   lit,
+  first,
   onLayer,
   onPointed,
 }: RowProps) {
@@ -151,12 +158,7 @@ const PlanRow = memo(function PlanRow({
       data-index={index}
       aria-rowindex={index === undefined ? undefined : index + 2}
       data-layer={row.position}
-      bg={lit ? "var(--mantine-primary-color-light)" : undefined}
-      aria-selected={onLayer && lit}
-      style={onLayer && { cursor: "pointer" }}
-      onClick={() => onLayer?.(row.position)}
-      onMouseEnter={() => onPointed?.(row.position)}
-      onMouseLeave={() => onPointed?.(undefined)}
+      {...layerRow({ layer: row.position, lit, first, onLayer, onPointed })}
     >
       <Table.Td>
         {layerName(row)}{" "}

@@ -190,7 +190,7 @@ export function PlotlyChart(props: Props) {
         className="ty-figure"
         role="figure"
         aria-label={label}
-        aria-keyshortcuts="Plus - 0 Shift+ArrowLeft Shift+ArrowRight"
+        aria-keyshortcuts={`Plus - 0 Shift+ArrowLeft Shift+ArrowRight${stacked ? " ArrowLeft ArrowRight ArrowUp ArrowDown Enter" : ""}`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what a drag zooms, keys zoom, too
         tabIndex={0}
         onKeyDown={zoomByKey}
@@ -200,10 +200,10 @@ export function PlotlyChart(props: Props) {
         style={{ height: figure.layout.height ?? 300 }}
       />
       <div className="ty-keys" aria-hidden>
-        + − zoom, ⇧ ← → move, 0 shows all
+        {stacked && "← → ↑ ↓ name layers, ⏎ keeps one; "}+ − zoom, ⇧ ← → move, 0 shows all
       </div>
       <div ref={over} className="ty-frames" aria-hidden />
-      <div ref={tip} className="ty-tip" data-testid={`tip-${testId}`} aria-hidden hidden />
+      <div ref={tip} className="ty-tip" data-testid={`tip-${testId}`} aria-live="polite" hidden />
       {area && props.overlay?.(area)}
       <TakeFigure element={element} figure={figure} file={props.file} />
     </div>

@@ -2,11 +2,15 @@ import { formatPercent, formatRate } from "../lib/format";
 import type { Point } from "../lib/lit";
 import { OVERFULL, whyOverfull } from "../lib/overfull";
 import { type Spot, type Stack, spotIn } from "../lib/stack";
+import { middleOf, type Place, walked } from "../lib/stackWalk";
+import type { Ends } from "../lib/zoom";
 
 interface Axis {
   _offset: number;
   _length: number;
+  range: Ends;
   p2l: (pixel: number) => number;
+  l2p: (value: number) => number;
 }
 
 interface Drawn {
@@ -24,13 +28,15 @@ const BESIDE_PX = 14;
 
 /**
  * Name what lies under the pointer in a figure of stacked areas, in a label that follows it. plotly.js finds corners of
- * areas only, within 20 pixels; here the time gives the bin, and the height the layer in its stack. `ask` answers what is
- * drawn, and who wants to know. Answers how to end it.
+ * areas only, within 20 pixels; here the time gives the bin, and the height the layer in its stack. By keyboard the arrows
+ * go from one to the next, Enter keeps it as a click does, and Escape hides the label. `ask` answers what is drawn, and
+ * who wants to know. Answers how to end it.
  */
 export function probe(target: HTMLElement, tip: HTMLElement, ask: () => Asked): () => void {
   let pressed: { x: number; y: number } | undefined;
   let frame = 0;
   let named: string | undefined;
+  let walk: Place | undefined; // where the arrow keys are
 
   const tell = (spot: Spot | undefined) => {
     const layers = spot?.area?.layers;
@@ -41,19 +47,47 @@ export function probe(target: HTMLElement, tip: HTMLElement, ask: () => Asked): 
   const hide = () => {
     cancelAnimationFrame(frame);
     tip.hidden = true;
+    walk = undefined;
     tell(undefined);
   };
-  const show = (x: number, y: number) => {
-    const box = target.getBoundingClientRect();
-    const spot = spotAt(target, ask().stacks, x - box.left, y - box.top);
-    if (spot === undefined) return hide();
+  /** Beside a place of the drawing, in pixels from its corner. */
+  const label = (spot: Spot, x: number, y: number) => {
     write(tip, spot);
     tip.hidden = false;
-    const left = x - box.left + BESIDE_PX;
-    const room = box.width - tip.offsetWidth;
+    const left = x + BESIDE_PX;
+    const room = target.offsetWidth - tip.offsetWidth;
     tip.style.left = `${left > room ? Math.max(0, left - tip.offsetWidth - 2 * BESIDE_PX) : left}px`;
-    tip.style.top = `${Math.max(0, y - box.top - tip.offsetHeight - BESIDE_PX / 2)}px`;
+    tip.style.top = `${Math.max(0, y - tip.offsetHeight - BESIDE_PX / 2)}px`;
     tell(spot);
+  };
+  const show = (clientX: number, clientY: number) => {
+    const box = target.getBoundingClientRect();
+    const [x, y] = [clientX - box.left, clientY - box.top];
+    const spot = spotAt(target, ask().stacks, x, y);
+    walk = undefined;
+    if (spot === undefined) hide();
+    else label(spot, x, y);
+  };
+  const keyed = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const { stacks, onPoint } = ask();
+    const at = walk && stacks[walk.panel];
+    const axes = axesOf(target, at ?? stacks[0]);
+    if (axes === undefined) return;
+    if (event.key === "Escape" && !tip.hidden) hide();
+    else if (event.key === "Enter" && walk && at) {
+      const layers = at.areas[walk.area]?.layers;
+      if (layers) onPoint?.({ data: { meta: { layers } } });
+    } else if (event.key.startsWith("Arrow")) {
+      walk = walked(stacks, walk, event.key, axes.across.range) ?? walk;
+      const there = walk && placed(target, stacks, walk);
+      if (there) {
+        label(there.spot, there.left, there.top);
+        tip.append(mark(there.left - tip.offsetLeft, there.top - tip.offsetTop));
+      }
+      tip.scrollIntoView({ block: "nearest" });
+    } else return;
+    event.preventDefault();
   };
   const moved = ({ clientX, clientY, buttons, pointerType }: PointerEvent) => {
     cancelAnimationFrame(frame);
@@ -78,6 +112,8 @@ export function probe(target: HTMLElement, tip: HTMLElement, ask: () => Asked): 
   const left = ({ pointerType }: PointerEvent) => pointerType === "mouse" && hide();
   const elsewhere = ({ target: touched }: PointerEvent) =>
     !(touched instanceof Node && target.contains(touched)) && hide();
+  target.addEventListener("keydown", keyed);
+  target.addEventListener("blur", hide);
   target.addEventListener("pointermove", moved);
   target.addEventListener("pointerleave", left);
   target.addEventListener("pointerdown", down, { capture: true });
@@ -85,6 +121,8 @@ export function probe(target: HTMLElement, tip: HTMLElement, ask: () => Asked): 
   window.addEventListener("pointerup", up);
   return () => {
     cancelAnimationFrame(frame);
+    target.removeEventListener("keydown", keyed);
+    target.removeEventListener("blur", hide);
     target.removeEventListener("pointermove", moved);
     target.removeEventListener("pointerleave", left);
     target.removeEventListener("pointerdown", down, { capture: true });
@@ -95,16 +133,47 @@ export function probe(target: HTMLElement, tip: HTMLElement, ask: () => Asked): 
 
 /** What lies at a place of the drawing, in pixels from its corner. */
 function spotAt(target: HTMLElement, stacks: Stack[], left: number, top: number): Spot | undefined {
-  const layout = (target as Drawn)._fullLayout;
-  for (const stack of layout ? stacks : []) {
-    const across = layout?.[stack.x.replace("x", "xaxis")];
-    const up = layout?.[stack.y.replace("y", "yaxis")];
-    if (!across || !up) continue;
+  for (const stack of stacks) {
+    const axes = axesOf(target, stack);
+    if (!axes) continue;
+    const { across, up } = axes;
     const [x, y] = [left - across._offset, top - up._offset];
     if (x < 0 || x >= across._length || y < 0 || y >= up._length) continue;
     return spotIn(stack, across.p2l(x), up.p2l(y));
   }
   return undefined;
+}
+
+/** What the arrow keys came to, and where it is drawn: at the edge, where the stack is higher than its panel. */
+function placed(
+  target: HTMLElement,
+  stacks: Stack[],
+  place: Place,
+): { spot: Spot; left: number; top: number } | undefined {
+  const stack = stacks[place.panel];
+  const axes = axesOf(target, stack);
+  if (!stack || !axes) return undefined;
+  const { x, y } = middleOf(stack, place);
+  const spot = spotIn(stack, x, y);
+  const { across, up } = axes;
+  return spot && { spot, left: across._offset + across.l2p(x), top: up._offset + Math.max(0, up.l2p(y)) };
+}
+
+/** What shows a place beside the label, in pixels from its corner. */
+function mark(left: number, top: number): HTMLElement {
+  const here = document.createElement("div");
+  here.className = "ty-here";
+  here.style.left = `${left}px`;
+  here.style.top = `${top}px`;
+  return here;
+}
+
+/** The axes of a panel, as plotly.js has drawn them. */
+function axesOf(target: HTMLElement, stack: Stack | undefined): { across: Axis; up: Axis } | undefined {
+  const layout = (target as Drawn)._fullLayout;
+  const across = stack && layout?.[stack.x.replace("x", "xaxis")];
+  const up = stack && layout?.[stack.y.replace("y", "yaxis")];
+  return across && up && { across, up };
 }
 
 function write(tip: HTMLElement, { stack, area, from, to, bps, share }: Spot): void {

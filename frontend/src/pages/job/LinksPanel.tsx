@@ -90,8 +90,8 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
             )}
             <Stack gap={2}>
               <Text size="xs" c="dimmed">
-                Point at a layer to light it up everywhere, click to keep it; drag across a figure to select
-                time.
+                Point at a layer, or go there with the arrow keys, to light it up everywhere; click, or press
+                Enter, to keep it; drag across a figure to select time.
               </Text>
               <TimeKeys />
             </Stack>

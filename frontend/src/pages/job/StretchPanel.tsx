@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { memo } from "react";
 import { stretchQuery } from "../../api/queries";
 import type { LinkStretch } from "../../api/types";
+import { layerRow } from "../../components/layerRow";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
 import { formatBytes, formatMs, formatPercent } from "../../lib/format";
@@ -44,6 +45,7 @@ export const StretchPanel = memo(function StretchPanel({
     enabled: link !== undefined,
   });
   const found = query.data;
+  const first = found?.layers.findIndex((row) => oneOf(row) !== undefined);
   return (
     <Paper p="sm" data-testid="stretch">
       <Title order={2} fz="md" mb={4}>
@@ -58,21 +60,28 @@ export const StretchPanel = memo(function StretchPanel({
           </Text>
           {found.layers.length > 0 && (
             <TakeTable file={`${jobName} stretch`} rows={() => stretchRows(found)}>
-              <Table.ScrollContainer minWidth={320 + 120 * found.links.length} maxHeight={420} type="native">
+              <Table.ScrollContainer
+                minWidth={320 + 120 * found.links.length}
+                maxHeight={420}
+                type="native"
+                className="ty-layers"
+              >
                 <Table
                   fz="xs"
                   horizontalSpacing={8}
                   verticalSpacing={3}
                   stickyHeader
+                  role="grid"
                   data-testid="stretch-table"
                 >
                   <Head found={found} />
                   <Table.Tbody>
-                    {found.layers.map((row) => (
+                    {found.layers.map((row, place) => (
                       <Row
                         key={row.index}
                         row={row}
                         links={found.links.length}
+                        first={place === first}
                         lit={layer !== undefined && row.index <= layer && layer <= row.last_index}
                         onLayer={onLayer}
                         onPointed={onPointed}
@@ -124,23 +133,16 @@ function Head({ found }: { found: LinkStretch }) {
 interface RowProps {
   row: LinkStretch["layers"][number];
   links: number;
+  first: boolean;
   lit: boolean;
   onLayer: (layer: number) => void;
   onPointed: (layer: number | undefined) => void;
 }
 
-const Row = memo(function Row({ row, links, lit, onLayer, onPointed }: RowProps) {
-  const one = row.index >= 0 && row.index === row.last_index ? row.index : undefined;
+const Row = memo(function Row({ row, links, ...asked }: RowProps) {
   const cells = Array.from({ length: links }, (_, link) => row.moved.find((each) => each.link === link));
   return (
-    <Table.Tr
-      data-layer={row.index}
-      bg={lit ? "var(--mantine-primary-color-light)" : undefined}
-      style={one === undefined ? undefined : { cursor: "pointer" }}
-      onClick={() => one !== undefined && onLayer(one)}
-      onMouseEnter={() => onPointed(one)}
-      onMouseLeave={() => onPointed(undefined)}
-    >
+    <Table.Tr data-layer={row.index} {...layerRow({ layer: oneOf(row), ...asked })}>
       <Table.Th scope="row" fw={400}>
         {row.index < 0 ? "of no layer" : row.layer_name}
       </Table.Th>
@@ -154,6 +156,11 @@ const Row = memo(function Row({ row, links, lit, onLayer, onPointed }: RowProps)
     </Table.Tr>
   );
 });
+
+/** The layer of a row; undefined of what belongs to none, or to several. */
+function oneOf({ index, last_index }: RowProps["row"]): number | undefined {
+  return index >= 0 && index === last_index ? index : undefined;
+}
 
 /** `129 ms in 7 waits`; nothing where there were none. */
 function Waited({ of }: { of: { waits: number; waited_ns: number } }) {

@@ -1,5 +1,6 @@
 import { Button, Group, Paper, ScrollArea, Text } from "@mantine/core";
 import { IconRocket } from "@tabler/icons-react";
+import { useEffect, useRef } from "react";
 import { Problem } from "../../components/Problem";
 
 interface Props {
@@ -11,10 +12,22 @@ interface Props {
   loading: boolean;
 }
 
-/** The button that launches, always in sight, and what it was refused for. */
+/** The button that launches, always in sight, and what it was refused for. How high it is, the page's style knows: what
+ * gets the focus stops above it. */
 export function LaunchBar({ label, summary, error, loading }: Props) {
+  const bar = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const shown = bar.current;
+    if (shown === null) return;
+    const { style } = document.documentElement;
+    const observer = new ResizeObserver(() =>
+      style.setProperty("--ty-launch-bar", `${shown.offsetHeight}px`),
+    );
+    observer.observe(shown);
+    return () => observer.disconnect();
+  }, []);
   return (
-    <Paper className="ty-launch-bar" p="xs" shadow="md">
+    <Paper ref={bar} className="ty-launch-bar" p="xs" shadow="md">
       {error && (
         <ScrollArea.Autosize mah="40vh" mb="xs">
           <Problem error={error} testId="launch-problem" />

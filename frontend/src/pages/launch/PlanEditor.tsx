@@ -23,6 +23,7 @@ import { wireHead } from "../../lib/planRow";
 import { moveBetweenCells } from "./moveBetweenCells";
 import { OverrideList } from "./OverrideList";
 import { PlanEditorRow } from "./PlanEditorRow";
+import { revealCell } from "./revealCell";
 import { SeveralLayers } from "./SeveralLayers";
 
 interface Props {
@@ -103,6 +104,7 @@ export function PlanEditor({ plan, outdated, overrides, errors, onChange }: Prop
           verticalSpacing={4}
           stickyHeader
           data-testid="plan-choices"
+          onFocusCapture={revealCell}
           onKeyDownCapture={moveBetweenCells}
         >
           <Table.Thead>

@@ -1,0 +1,83 @@
+"""What the keyboard comes by on a page, stop by stop: whether it is in sight, lies under nothing, and is marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.e2e.views import STILL
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+MOST_STOPS = 400
+# What has the focus. A field that is hidden is shown by its label, or by what is drawn in its place.
+FOCUSED = """() => {
+    const focused = document.activeElement;
+    if (focused === null || focused === document.body) return null;
+    const hidden = one => {
+        const {width, height} = one.getBoundingClientRect();
+        return width < 3 || height < 3 || getComputedStyle(one).opacity === '0';
+    };
+    const shown = hidden(focused) ? focused.labels?.[0] ?? focused.parentElement : focused;
+    const frame = focused.closest('.mantine-Input-wrapper')?.firstElementChild ?? null;
+    const looks = () => [focused, shown, frame, focused.parentElement, focused.nextElementSibling]
+        .filter(one => one !== null)
+        .map(one => {
+            const {outlineStyle, outlineWidth, outlineColor, borderColor, boxShadow} = getComputedStyle(one);
+            return [outlineStyle, outlineWidth, outlineColor, borderColor, boxShadow].join();
+        }).join(';');
+    const [box, marked] = [shown.getBoundingClientRect(), looks()];
+    const [left, right] = [Math.max(box.left, 0), Math.min(box.right, innerWidth)];
+    const [top, bottom] = [Math.max(box.top, 0), Math.min(box.bottom, innerHeight)];
+    const at = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+    const tips = at?.closest('[role=tooltip]');
+    const inSight = right > left && bottom - top >= Math.min(box.height, 12) - 1;
+    const own = [...(at?.labels ?? [])].some(one => one.contains(shown)); // a hidden field lies over its label
+    const free = tips || own || at === null || shown.contains(at) || at.contains(shown) || focused.contains(at);
+    focused.blur();
+    const without = looks();
+    focused.focus({preventScroll: true});
+    if (!window.stops) window.stops = [];
+    const again = window.stops.indexOf(focused);
+    if (again < 0) window.stops.push(focused);
+    const name = focused.dataset.testid ?? focused.ariaLabel ?? focused.textContent.trim().slice(0, 40);
+    return {name: `${focused.tagName} ${name}`, again, inSight, free: Boolean(free), marked: marked !== without,
+            under: free ? '' : `under ${at.tagName} ${at.className} at ${top} of ${innerHeight}`,
+            id: focused.dataset.testid ?? null};
+}"""
+# The page's last element that Tab comes by, where it did not; of radios that go together it comes by one.
+NOT_REACHED = """() => {
+    const wanted = 'a[href], button, input, select, textarea, [tabindex]';
+    const last = [...document.querySelectorAll(wanted)].filter(one =>
+        one.tabIndex >= 0 && !one.disabled && one.type !== 'radio' && one.type !== 'hidden'
+        && one.checkVisibility({visibilityProperty: true})).at(-1);
+    return last === undefined || window.stops.includes(last) ? null : last.outerHTML.slice(0, 200);
+}"""
+
+
+def stops(page: Page, *, past_header: bool = False) -> tuple[list[str], set[str]]:
+    """What is wrong with what Tab comes by, from the first to the last, or from the content on, to which the first one
+    leads; and the test ids of that. After the last stop there is none, or the first one again: anything else is a
+    trap."""
+    wrong, seen = [], set()
+    page.evaluate(STILL)
+    page.evaluate("delete window.stops")
+    if past_header:
+        page.locator(".ty-skip").focus()
+        page.keyboard.press("Enter")
+    for _ in range(MOST_STOPS):
+        page.keyboard.press("Tab")
+        found: dict[str, Any] | None = page.evaluate(FOCUSED)
+        if found is None or found["again"] >= 0:
+            if found and found["again"] > 0:
+                wrong.append(f"{found['name']}: Tab comes back to it, and not to the first stop")
+            if missed := page.evaluate(NOT_REACHED):
+                wrong.append(f"Tab does not come to the last: {missed}")
+            return wrong, seen
+        seen.add(found["id"])
+        wrong += [
+            f"{found['name']}: not {what} {found['under']}".rstrip()
+            for what in ("inSight", "free", "marked")
+            if not found[what]
+        ]
+    raise AssertionError(f"after {MOST_STOPS} stops there are more")
