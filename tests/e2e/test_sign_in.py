@@ -14,8 +14,11 @@ from backend.client import Client
 from tests.backend.guarded import TOKEN
 from tests.backend.job_specs import JSON, job_spec
 from tests.backend.live_server import LiveServer
+from tests.e2e.axe import bring, serious
 from tests.e2e.conftest import new_context
 from tests.e2e.launching import open_section
+from tests.e2e.stops import stops
+from tests.e2e.views import sign_in as sign_in_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +100,24 @@ def test_who_signs_in_is_where_they_wanted_to_go(visitor: Page, guarded_server: 
 
     page.reload()
     expect(page.get_by_role("link", name="kept")).to_be_visible()
+
+
+def test_everybody_can_sign_in_by_keyboard_on_a_phone_and_in_the_dark(
+    visitor: Page, guarded_server: LiveServer
+) -> None:
+    page = visitor
+    bring(page)
+    sign_in_page(guarded_server.url).open(page)
+    sign_in(page, "not-this-one-but-another")  # what is refused is said in another colour
+    expect(page.get_by_text("This is not the server's token.")).to_be_visible()
+    wrong, come_by = stops(page)
+    assert wrong == []
+    assert "token" in come_by
+    assert serious(page) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    assert serious(page) == []
 
 
 def test_who_signs_out_is_out(visitor: Page, guarded_server: LiveServer) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.axe import bring, serious
 from tests.e2e.stops import stops
-from tests.e2e.views import AT_REST, PARTS, SCREEN_PX, STILL, View, unfold
+from tests.e2e.views import AT_REST, PARTS, SCREEN_PX, STILL, View, dialog, unfold
 
 if TYPE_CHECKING:
     from playwright.sync_api import ConsoleMessage, Page, Route
@@ -24,8 +24,10 @@ SCROLLED = """() => Math.max(document.documentElement.scrollWidth,
     ...Array.from(document.querySelectorAll('[role=dialog]'), dialogue => dialogue.scrollWidth))"""
 REFUSED = "Failed to load resource"
 """What a browser says of every answer that refuses something: pages ask for what is not there, and say so."""
-THEMES: dict[Literal["light", "dark"], tuple[str, ...] | None] = {"light": None, "dark": ("color-contrast",)}
-"""Which of axe's rules are asked in which: a theme changes colours only."""
+CONTRAST = "color-contrast"
+THEMES: dict[Literal["light", "dark"], tuple[str, ...] | None] = {"light": None, "dark": (CONTRAST,)}
+"""Which of axe's rules are asked on a laptop in which: a theme changes colours only. All others are asked on a phone in
+the dark."""
 CROSSING = "ddp catches up at 900 Mbit/s"
 
 
@@ -40,7 +42,7 @@ class Visited:
     hidden_tabs: list[str] = field(default_factory=list)
     """Pages whose chosen tab is out of sight on a phone."""
     wrong: dict[str, list[str]] = field(default_factory=dict)
-    """By page and theme: what axe finds serious; and pages without a heading, or with several, of the first level."""
+    """By page, dialog and screen: what axe finds serious; and pages without a heading, or with several, of the first level."""
     unmarked: dict[str, list[str]] = field(default_factory=dict)
     """By page: where the keyboard comes to that is not in sight, lies under something, or is not marked."""
     come_by: set[str] = field(default_factory=set)
@@ -65,13 +67,22 @@ def visit(page: Page, pages: Mapping[str, View], raced: str) -> Visited:
         page.set_viewport_size({"width": min(PHONES), "height": SCREEN_PX})
         view.open(page)
         found.names.add(name)
+        page.evaluate(STILL)
         for width in PHONES:
             _on_a_phone(page, name, view, width, found)
+        page.emulate_media(color_scheme="dark")
+        page.wait_for_function(AT_REST)
+        _keep(found, f"{name}, phone", serious(page, without=(CONTRAST,)))
+        for opener in view.asks:
+            with dialog(page, opener) as opened:
+                if (needed := page.evaluate(SCROLLED)) > max(PHONES):
+                    found.wide[f"{name}, {opener}", max(PHONES)] = needed
+                _keep(found, f"{name}, {opener}, phone", serious(page, of=opened))
         page.set_viewport_size({"width": LAPTOP, "height": SCREEN_PX})
         unfold(page)
         if name == "race-ranking":
             expect(page.get_by_test_id("crossings")).to_contain_text(CROSSING)
-        _on_a_laptop(page, name, found)
+        _on_a_laptop(page, name, view, found)
         if name not in PARTS:
             _by_keyboard(page, name, found)
     return found
@@ -88,16 +99,23 @@ def _on_a_phone(page: Page, name: str, view: View, width: int, found: Visited) -
             found.hidden_tabs.append(f"{name} at {width}")
 
 
-def _on_a_laptop(page: Page, name: str, found: Visited) -> None:
+def _on_a_laptop(page: Page, name: str, view: View, found: Visited) -> None:
     headings = page.get_by_role("heading", level=1).count()
     if headings != 1:
         found.wrong[name] = [f"{headings} headings of the first level"]
-    page.evaluate(STILL)
     for theme, rules in THEMES.items():
         page.emulate_media(color_scheme=theme)
         page.wait_for_function(AT_REST)
-        if findings := serious(page, rules):
-            found.wrong[f"{name}, {theme}"] = findings
+        _keep(found, f"{name}, {theme}", serious(page, rules))
+    page.emulate_media(color_scheme="light")
+    for opener in view.asks:
+        with dialog(page, opener) as opened:
+            _keep(found, f"{name}, {opener}", serious(page, of=opened))
+
+
+def _keep(found: Visited, what: str, findings: list[str]) -> None:
+    if findings:
+        found.wrong[what] = findings
 
 
 def _by_keyboard(page: Page, name: str, found: Visited) -> None:
