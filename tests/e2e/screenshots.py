@@ -1,5 +1,5 @@
-"""Pictures of every page, in both themes, on a laptop and on a phone, for people to look at: of two small jobs and a
-small race, which are run first.
+"""Pictures of every page and of every dialog over one, in both themes, on a laptop and on a phone, for people to look
+at: of two small jobs and a small race, which are run first, and of a job that goes on.
 
 Run: `python -m tests.e2e.screenshots OUT` (some minutes).
 """
@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Literal
 from playwright.sync_api import expect, sync_playwright
 
 from backend.client import Client
+from tests.backend.guarded import TOKEN
+from tests.backend.held_jobs import held_spec
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.browser import ARGUMENTS, find_chromium
 from tests.e2e.recorded import record, record_drifting
-from tests.e2e.views import SCREEN_PX, View, views
+from tests.e2e.views import SCREEN_PX, View, dialog, sign_in, views
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 SIZES = {"laptop": 1280, "phone": 390}
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -30,7 +32,7 @@ TIMEOUT_MS = 60_000
 
 
 def take(browser: Browser, url: str, found: dict[str, View], out: Path) -> None:
-    """Each view as `<view>-<size>-<theme>.png`, as high as it is."""
+    """Each view as `<view>-<size>-<theme>.png`, as high as it is; what opens over it has `-<button>` after its name."""
     for theme, (size, width) in itertools.product(THEMES, SIZES.items()):
         context = browser.new_context(
             viewport={"width": width, "height": SCREEN_PX},
@@ -42,18 +44,26 @@ def take(browser: Browser, url: str, found: dict[str, View], out: Path) -> None:
         page = context.new_page()
         for name, view in found.items():
             view.open(page)
-            page.screenshot(path=out / f"{name}-{size}-{theme}.png")
-            print(f"{name}-{size}-{theme}.png", flush=True)
+            keep(page, out / f"{name}-{size}-{theme}.png")
+            for opener in view.asks:
+                page.set_viewport_size({"width": width, "height": SCREEN_PX})
+                with dialog(page, opener):
+                    keep(page, out / f"{name}-{opener}-{size}-{theme}.png")
         context.close()
 
 
-def ranked(client: Client) -> View:
-    """A race that has ended, with a verdict and a curve for each member."""
+def keep(page: Page, path: Path) -> None:
+    page.screenshot(path=path)
+    print(path.name, flush=True)
+
+
+def ranked(client: Client) -> str:
+    """A race that has ended, with a verdict and a curve for each member: its id."""
     spec = job_spec("a race", model={"name": "mlp", "options": {"hidden": 64}})
     members = [{"strategy": name} for name in ("p3", "parameter-server", "ddp")]
     race = client.start_race({"job": spec, "members": members, "rates": ["20Mbit", "100Mbit"]})
     assert client.wait_for_race(race.id).decided
-    return View(address=f"/races/{race.id}", shows="ranking-sentence")
+    return race.id
 
 
 def main() -> None:
@@ -64,13 +74,17 @@ def main() -> None:
     expect.set_options(timeout=TIMEOUT_MS)
     with (
         tempfile.TemporaryDirectory() as directory,
-        LiveServer(Path(directory), cpu_devices=2, warm_jobs=True) as server,
+        LiveServer(Path(directory) / "data", cpu_devices=2, warm_jobs=True) as server,
+        LiveServer(Path(directory) / "guarded", scheduler=False, token=TOKEN) as guarded,
         Client(server.url) as client,
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
-        found = views(client, record(client), record_drifting(client)) | {"race-ranking": ranked(client)}
-        take(browser, server.url, found, out)
+        found = views(client, record(client), record_drifting(client), ranked(client))
+        held = client.submit(held_spec("goes on")).id
+        running = View(address=f"/jobs/{held}", shows="tab-overview", asks=("cancel",))
+        take(browser, server.url, found | {"sign-in": sign_in(guarded.url), "job-running": running}, out)
+        client.stop(held, timeout_s=TIMEOUT_MS / 1e3)
         browser.close()
 
 
