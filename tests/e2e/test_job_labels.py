@@ -86,6 +86,9 @@ def test_devices_say_who_holds_them_and_what_waits_for_what(page: Page, client: 
     row = page.get_by_test_id(f"waiting-{waiting.id}")
     expect(row).to_contain_text("2 CPU slots")
     expect(row).to_contain_text("next in the queue: needs 2 CPU devices, 0 of 2 are free; 'holds both' holds")
+    with page.expect_download() as download:
+        page.get_by_test_id("queue").get_by_test_id("table-csv").click()
+    assert "waits for them" in download.value.path().read_text()
     client.cancel(waiting.id)
     expect(page.get_by_test_id("queue-empty")).to_be_visible()
     client.cancel(holder.id)

@@ -221,6 +221,9 @@ def test_ones_own_model_is_measured_for_a_rehearsal(page: Page, tmp_path: Path) 
     expect(rows).to_have_count(3)  # two layers, and all
     expect(page.get_by_text(re.compile("Passes of .* samples on (cpu|cuda): "))).to_be_visible()
     expect(page.get_by_test_id("field-rehearsal.profile")).to_have_value(re.compile(r"/profiles/\w+\.json$"))
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV of profile").click()
+    assert len(download.value.path().read_text().splitlines()) == 1 + rows.count()
     expect(page.get_by_test_id("plan-totals")).to_be_visible()
 
 

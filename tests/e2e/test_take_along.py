@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -10,27 +11,53 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
+from tests.e2e.views import PARTS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
+
+    from tests.e2e.views import View
 
 pytestmark = pytest.mark.browser
 FIGURES = {
-    "overview": ("loss", "throughput", "step-time", "speed-up", "memory"),
-    "timeline": ("timeline",),
-    "links": ("utilization", "timeline", "heatmap"),
+    "race-ranking": {"race-throughput"},
+    "race-why": {"race"},
+    "compare": {"compare-loss", "compare-accuracy", "compare-throughput", "step-time"},
+    "job-overview": {"loss", "throughput", "step-time", "speed-up", "memory"},
+    "job-timeline-why": {"timeline"},
+    "job-stretch": {"utilization", "timeline", "heatmap"},
+    "job-staleness": {"drift", "staleness"},
 }
+"""By page."""
+OTHERS = (
+    "race-asks", "races", "jobs", "jobs-groups", "devices", "compare-empty", "launch", "launch-own", "launch-cluster",
+    "launch-refused", "job-plan", "job-attempts", "job-events", "job-logs", "job-spec", "job-unknown",
+)  # fmt: skip
+"""Pages without figures. (Tables that are there for a moment only: `test_job_labels.py`, `test_launch.py`.)"""
+FORMS = ("plan-editor",)
+OFFERED = """() => {
+    const figures = Array.from(document.querySelectorAll('.ty-figure'), one => one.dataset.testid);
+    const without = [
+        ...Array.from(document.querySelectorAll('.ty-figure'))
+            .filter(({parentElement: frame}) => !['figure-svg', 'figure-csv']
+                .every(what => frame.querySelector(`[data-testid=${what}]`)))
+            .map(one => one.dataset.testid),
+        ...Array.from(document.querySelectorAll('table'))
+            .filter(table => !table.closest(':has(> [data-testid=table-csv]), [data-testid=choose-jobs]'))
+            .map(one => one.outerHTML.slice(0, 200)),
+    ];
+    return [figures, without];
+}"""
+"""The figures of the page, and what of them and of its tables cannot be taken along. Where one ticks jobs is a form."""
 
 
-def taken(page: Page, panel: str, what: str) -> Path:
-    frame = page.get_by_test_id(panel)
+def downloaded(page: Page, button: Locator, kind: str) -> Path:
+    """The file that a button hands over; its name says what it is of."""
     with page.expect_download() as download:
-        frame.get_by_test_id(what).click()
-    kind = what.split("-")[1]
-    named = panel.removeprefix("panel-")
-    assert download.value.suggested_filename == f"recorded-p3-{named}.{kind}"
+        button.click()
+    assert re.fullmatch(rf"[\w.-]{{3,}}\.{kind}", download.value.suggested_filename)
     found: Path = download.value.path()
     return found
 
@@ -65,22 +92,30 @@ def table_of(page: Page, near: str) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
-@pytest.mark.parametrize("tab", list(FIGURES))
-def test_every_figure_of_a_job_is_taken_along(page: Page, recorded: list[str], tab: str) -> None:
-    page.goto(f"/jobs/{recorded[1]}?tab={tab}&step=5")
-    for name in FIGURES[tab]:
-        page.get_by_test_id(f"panel-{name}").scroll_into_view_if_needed()
-        expect(page.get_by_test_id(f"figure-{name}")).to_have_attribute("data-drawn", "true")
-        assert blocks_of(taken(page, f"panel-{name}", "figure-csv")), name
-        picture = ElementTree.parse(taken(page, f"panel-{name}", "figure-svg")).getroot()
+@pytest.mark.parametrize("name", [*FIGURES, *OTHERS])
+def test_every_figure_and_table_of_a_page_is_taken_along(
+    page: Page, pages: dict[str, View], name: str
+) -> None:
+    assert {*FIGURES, *OTHERS, *PARTS, *FORMS} == set(pages), "no page is left out"
+    pages[name].open(page)
+    figures, without = page.evaluate(OFFERED)
+    assert without == []
+    assert set(figures) == {f"figure-{figure}" for figure in FIGURES.get(name, ())}
+    for button in page.get_by_test_id("figure-csv").or_(page.get_by_test_id("table-csv")).all():
+        assert blocks_of(downloaded(page, button, "csv"))
+    for button in page.get_by_test_id("figure-svg").all():
+        picture = ElementTree.parse(downloaded(page, button, "svg")).getroot()
         assert picture.tag.endswith("svg")
-        assert len(list(picture.iter())) > 50, f"{name}: the picture is blank"
+        assert len(list(picture.iter())) > 50, f"the picture is blank: {button}"
 
 
 def test_the_losses_of_the_file_are_the_apis(page: Page, client: Client, recorded: list[str]) -> None:
     page.goto(f"/jobs/{recorded[1]}?tab=overview")
     expect(page.get_by_test_id("figure-loss")).to_have_attribute("data-drawn", "true")
-    head, *rows = rows_of(taken(page, "panel-loss", "figure-csv"))
+    with page.expect_download() as download:
+        page.get_by_test_id("panel-loss").get_by_test_id("figure-csv").click()
+    assert download.value.suggested_filename == "recorded-p3-loss.csv"
+    head, *rows = rows_of(download.value.path())
     assert head[0] == "step"
     column = next(at for at, name in enumerate(head) if "training loss" in name)
     known = {point.step: point.value for point in client.metrics(recorded[1], "loss").series["loss"]}
