@@ -10,8 +10,13 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
+from backend.figures.utilization import FEWEST_GROUPS
+from engine.plan.units_of_measure import format_rate
+from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
+from tests.e2e.complete import with_all_telemetry
 from tests.e2e.conftest import TIMEOUT_MS
+from tests.e2e.recorded import STEPS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -65,7 +70,7 @@ def shown(page: Page, name: str) -> None:
 
 
 def stacked(client: Client, job: str, panel: dict[str, Any], covered: list[int]) -> tuple[Any, Any]:
-    """The API's answer for a panel, and its series from the bottom up: index, bytes and shares of each bin."""
+    """The API's answer for a panel, and its series from the bottom up: index and bytes of each bin."""
     answer = client.links(
         job,
         link=panel["link"],
@@ -75,25 +80,38 @@ def stacked(client: Client, job: str, panel: dict[str, Any], covered: list[int])
         bins=10_000,
     )
     (series,) = answer.links
-    rate = series.rate_bps
-    other = [None if rate is None else count * 8e9 / answer.bin_ns / rate for count in series.other_bytes]
-    layers = [(one.index, one.bytes, one.utilization or [None] * len(one.bytes)) for one in series.layers]
-    return answer, [*layers, (-1, series.other_bytes, other)]
+    layers = [(one.index, one.bytes) for one in series.layers]
+    return answer, [*layers, (-1, series.other_bytes)]
 
 
-def test_two_hundred_places_name_the_layer_that_is_there_and_its_share(
-    page: Page, client: Client, recorded: list[str]
-) -> None:
-    job, chance = recorded[0], random.Random(SEED)
+def deep(client: Client, strategy: dict[str, Any], network: dict[str, Any]) -> str:
+    """Train a network of many layers, of which the drawing shows neighbours as one, to its last telemetry: the job."""
+    data = {"name": "synthetic", "options": {"shape": [3, 32, 32], "samples": 64, "classes": 10}}
+    training = {"steps": 8, "global_batch": 16}
+    spec = job_spec(
+        f"deep {strategy['name']}",
+        model={"name": "resnet32"}, data=data, strategy=strategy, training=training, network=network,
+    )  # fmt: skip
+    job = client.wait(client.submit(spec).id, timeout_s=150)
+    assert job.state == "succeeded", job.message
+    with_all_telemetry(client, job.id)
+    return job.id
+
+
+def names_what_is_there(page: Page, client: Client, job: str) -> set[str]:
+    """Point at POSITIONS places that hold something, and compare what is named there with the API; which layers were
+    named."""
+    chance = random.Random(SEED)
     print(f"seed {SEED}")
-    page.set_viewport_size({"width": 1280, "height": 1600})
+    # As high as the drawing, but no other one is in sight, each of which would be lit up.
+    page.set_viewport_size({"width": 1280, "height": 900})
     page.goto(f"/jobs/{job}?tab=links&step=5")
     shown(page, "utilization")
     meta = page.get_by_test_id("figure-utilization").evaluate("chart => chart._fullLayout.meta")
     panels = page.get_by_test_id("figure-utilization").evaluate(PANELS)
     found = [stacked(client, job, panel, meta["covered_ns"]) for panel in panels]
     assert all(answer.bin_ns == meta["bin_ns"] for answer, _ in found)
-    right, wrong = 0, []
+    right, wrong, names = 0, [], set()
     for _ in range(ATTEMPTS):
         if right + len(wrong) == POSITIONS:
             break
@@ -105,28 +123,63 @@ def test_two_hundred_places_name_the_layer_that_is_there_and_its_share(
         at = int((ns - answer.start_ns) // answer.bin_ns)
         if not 0 <= at < answer.bins:
             continue
-        bps = [values[at] * 8e9 / answer.bin_ns for _, values, _ in series]
+        bps = [values[at] * 8e9 / answer.bin_ns for _, values in series]
         tall = min(sum(bps) / (most - least), 1.0) * high
         if tall < 1:
             continue  # empty
         up = chance.uniform(0, tall)
-        below, wanted, share = 0.0, -1, None
-        for (index, _, shares), own in zip(series, bps, strict=True):
+        below, wanted = 0.0, -1
+        for (index, _), own in zip(series, bps, strict=True):
             if below + own > least + up / high * (most - least):
-                wanted, share = index, shares[at]
+                wanted = index
                 break
             below += own
         page.mouse.move(panel["left"] + left + x, panel["top"] + top + high - up)
-        text, layer = page.evaluate(TOLD, "tip-figure-utilization")
-        said = re.search(r"([\d.]+) %", text)
-        named = layer == str(wanted)
-        close = share is None or (said is not None and abs(float(said[1]) - 100 * share) < 0.11)
-        if named and close:
+        text, layers = page.evaluate(TOLD, "tip-figure-utilization")
+        drawn = re.fullmatch(r"(-?\d+)(?:-(\d+))?", layers or "")
+        together = range(int(drawn[1]), int(drawn[2] or drawn[1]) + 1) if drawn else range(0)
+        own = sum(value for (index, _), value in zip(series, bps, strict=True) if index in together)
+        names.add(layers or "nothing")
+        if wanted in together and says(text, own, answer.links[0].rate_bps):
             right += 1
         else:
-            wrong.append((panel["title"], at, wanted, share, text))
+            wrong.append((panel["title"], at, wanted, own, layers, text))
     assert right + len(wrong) == POSITIONS, f"seed {SEED}: only so many of {ATTEMPTS} places hold anything"
     assert right >= NAMED, f"seed {SEED}: {right} of {POSITIONS}; wrong: {wrong[:8]}"
+    return names
+
+
+def says(text: str, bps: float, rate_bps: float | None) -> bool:
+    """Whether the words have this as their first figure: a share of the rate, where one is known."""
+    if rate_bps is None:
+        return f" {format_rate(bps)}" in text
+    found = re.search(r"([\d.]+) %", text)
+    return found is not None and abs(float(found[1]) - 100 * bps / rate_bps) < 0.11
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(at, id=name, marks=[pytest.mark.soak] * at) for at, name in enumerate(STEPS)]
+)
+def test_two_hundred_places_name_the_layer_that_is_there_and_its_share(
+    page: Page, client: Client, recorded: list[str], number: int
+) -> None:
+    assert len(names_what_is_there(page, client, recorded[number])) >= 3
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "network"),
+    [
+        ("p3", {"slice_size": 2000}, {"rate": "100Mbit"}),
+        pytest.param("ring-allreduce", {}, {"rate": "100Mbit"}, marks=pytest.mark.soak),
+        pytest.param("ddp", {}, {}, marks=pytest.mark.soak),
+    ],
+)
+def test_two_hundred_places_of_a_deep_network_name_the_layers_that_share_an_area(
+    page: Page, client: Client, strategy: str, options: dict[str, Any], network: dict[str, Any]
+) -> None:
+    names = names_what_is_there(page, client, deep(client, {"name": strategy, "options": options}, network))
+    assert len(names) >= FEWEST_GROUPS
+    assert any("-" in name[1:] for name in names) or strategy == "ddp", "neighbours are drawn as one"
 
 
 def test_what_is_pointed_at_is_lit_up_elsewhere_and_a_click_keeps_it(page: Page, recorded: list[str]) -> None:

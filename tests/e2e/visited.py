@@ -42,7 +42,8 @@ class Visited:
     hidden_tabs: list[str] = field(default_factory=list)
     """Pages whose chosen tab is out of sight on a phone."""
     wrong: dict[str, list[str]] = field(default_factory=dict)
-    """By page, dialog and screen: what axe finds serious; and pages without a heading, or with several, of the first level."""
+    """By page, dialog and screen: what axe finds serious; and pages without a heading, or with several, of the first
+    level."""
     unmarked: dict[str, list[str]] = field(default_factory=dict)
     """By page: where the keyboard comes to that is not in sight, lies under something, or is not marked."""
     come_by: set[str] = field(default_factory=set)
