@@ -42,17 +42,19 @@ FULLEST = """chart => {
     const layout = chart._fullLayout, frame = chart.getBoundingClientRect();
     const {_offset, l2p, range} = layout.xaxis;
     for (const one of chart._fullData.filter(one => one.yaxis === 'y' && one.meta?.layers?.[0] >= 0)) {
-        const seen = Array.from(one.y.keys()).filter(i => one.y[i] > 0 && one.x0 + i * one.dx > range[0]
-            && one.x0 + (i + 1) * one.dx < range[1]);
+        const ends = i => [Math.max(one.x0 + i * one.dx, range[0]), Math.min(one.x0 + (i + 1) * one.dx, range[1])];
+        const shows = i => one.y[i] * (ends(i)[1] - ends(i)[0]);
+        const seen = Array.from(one.y.keys()).filter(i => shows(i) > 0);
         if (!seen.length) continue;
-        const at = seen.reduce((best, i) => (one.y[i] > one.y[best] ? i : best)), most = one.y[at];
+        const at = seen.reduce((best, i) => (shows(i) > shows(best) ? i : best)), most = one.y[at];
         const before = chart._fullData.filter(other => other.yaxis === 'y' && other.stackgroup)
             .filter(other => other.index < one.index).reduce((sum, other) => sum + other.y[at], 0);
-        return [frame.left + _offset + l2p(one.x0 + (at + 0.5) * one.dx),
+        return [frame.left + _offset + l2p((ends(at)[0] + ends(at)[1]) / 2),
             frame.top + layout.yaxis._offset + layout.yaxis.l2p(before + most / 2), one.meta.layers[0]];
     }
 }"""
-"""Of the first panel's first layer that has a bin in view: the middle of its fullest one, and which layer it is."""
+"""Of the first panel's first layer that has a bin in view, or a part of one: the middle of the one that shows most, and
+which layer it is. A short step may have no whole bin."""
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 TOLD = f"""async id => {{
     await ({TWO_FRAMES})();
