@@ -5,14 +5,14 @@ input each, and one block's activations are there at a time: O(√n) of the memo
 √n (rounded) neighbours in an nn.Sequential form a block unless the option `neighbours` says how many are one; any other
 block is the largest module all of whose layers ask for it.
 
-In the first run, hooks on what autograd saves put a number in place of each tensor, which is there until that run has
-ended: it may go backward itself (`torch.autograd.grad`). The first of these that backward wants starts the second run:
-on the same arguments (`given.py`), under the same autocast and context variables, with the same random numbers
-(`randomness.py`), in the state that the first run found (`rewind.py`). Hooks on what that saves take the tensors by
-their numbers; a tensor lives until autograd has taken it. Both runs run as they do without us: the first one on its
-caller's own arguments, each to its end. No gate, span or clock takes the second run for a forward pass. Hooks of a
-user's own on modules of the block are called in both runs. Under torch.no_grad, in an evaluation and inside a transform
-of torch.func a block runs as ever.
+In the first run, hooks on what autograd saves put a number in place of each tensor. In a block's first two passes, and
+where it goes backward itself (`torch.autograd.grad`), the tensor is there, too, until that run has ended. The first of
+these that backward wants starts the second run: on the same arguments (`given.py`), under the same autocast and context
+variables, with the same random numbers (`randomness.py`), in the state that the first run found (`rewind.py`). Hooks on
+what that saves take the tensors by their numbers; a tensor lives until autograd has taken it. Both runs run as they do
+without us: the first one on its caller's own arguments, each to its end. No gate, span or clock takes the second run
+for a forward pass. Hooks of a user's own on modules of the block are called in both runs. Under torch.no_grad, in an
+evaluation and inside a transform of torch.func a block runs as ever.
 
 In every pass the outputs of the second run must be bitwise those of the first one, by their checksums, on a device that
 repeats itself: what depends on anything that is not put back ends the job there, with the layer's name. In a block's
@@ -83,6 +83,8 @@ class _Calls:
         """That have been computed again."""
         self.again: ref[_Call] | None = None
         """The call that was computed again last, in a graph that is not kept."""
+        self.goes_backward = False
+        """In its forward pass."""
         self.writes: set[int] = set()
         """Which of the tensors among its arguments it has been seen to write to."""
 
@@ -102,10 +104,10 @@ class _Saved:
 
     __slots__ = ("__weakref__", "first", "number", "tensors")
 
-    def __init__(self, number: int, tensor: Tensor) -> None:
+    def __init__(self, number: int, first: Stays | None) -> None:
         self.number = number
-        self.first: Stays | None = stays(tensor)
-        """Until the first run has ended."""
+        self.first = first
+        """The tensor, until the first run has ended, of a block that may want it until then."""
         self.tensors: dict[int, Stays] = {}
         """What the second run has saved under this number, by the backward pass that wanted it."""
 
@@ -124,6 +126,8 @@ class _Call:
         """Checksums of what was saved, while it is learnt what the block does."""
         self._learning = calls.passes < LEARNING
         self._digest: list[Any] = []
+        self._running = False
+        """The first run is going on."""
         self._over = False
         """A later call has been computed again, so that this one will not be."""
         self._autocast = _autocast_now(calls.site.device)
@@ -154,6 +158,7 @@ class _Call:
         return result
 
     def _refusing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._running = True
         try:
             with saved_tensors_hooks(self._pack, self._unpack):
                 return self._run(*args, **kwargs)
@@ -164,6 +169,8 @@ class _Call:
                 "uses a transform of torch.func in its forward pass, which permits nobody to have what is saved for"
                 " backward there"
             ) from error
+        finally:
+            self._running = False
 
     def _held(self, number: int, tensor: Tensor) -> Tensor:
         """An input for the second run: itself, or a copy where the block writes to it, or may write to it."""
@@ -179,7 +186,8 @@ class _Call:
         return version_of(tensor), digest([tensor]) if self._learning else None
 
     def _pack(self, tensor: Tensor) -> _Saved:
-        saved = _Saved(len(self._saved), tensor)
+        wanted = self._learning or self._calls.goes_backward
+        saved = _Saved(len(self._saved), stays(tensor) if wanted else None)
         self._saved.append(ref(saved))
         self.shapes.append((tensor.shape, tensor.dtype))
         self.values.append(self.value_of(tensor))
@@ -193,7 +201,12 @@ class _Call:
         return digest([tensor]) if told else None
 
     def _unpack(self, saved: _Saved) -> Tensor:
-        if saved.first is not None:
+        if self._running:
+            self._calls.goes_backward = True
+            if saved.first is None:
+                raise self._calls.state.refuse(
+                    "goes backward in its forward pass, which it had not done in its first passes"
+                )
             return unmoved(saved.first)
         task = torch._C._current_graph_task_id()
         if task not in saved.tensors:

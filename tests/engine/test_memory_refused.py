@@ -161,6 +161,22 @@ def test_what_shows_in_gradients_only_is_refused_in_the_first_passes(tmp_path: P
     memory.close()
 
 
+def test_a_block_that_goes_backward_later_than_in_its_first_passes_is_refused(tmp_path: Path) -> None:
+    class Block(Odd):
+        calls = 0
+
+        def forward(self, x: Tensor, *given: Any) -> Any:
+            self.calls += 1
+            energy = torch.tanh(self.linear(x)).sum()
+            more = torch.autograd.grad(energy, x, create_graph=True)[0] if self.calls > 3 else 0
+            return energy + x + more
+
+    memory = install(model := nn.ModuleDict({"block": Block()}), tmp_path, "recompute")
+    with pytest.raises(TrainingError, match=rf"^block\.linear goes backward in its forward pass.*{REMEDY}"):
+        trained(model, numbers, memory, loss=lambda m, x: m["block"](x.requires_grad_()).sum())
+    memory.close()
+
+
 @pytest.mark.parametrize("since", [0, 4])
 @pytest.mark.parametrize("what", SAYS)
 def test_what_cannot_be_put_back_is_refused(what: str, since: int, tmp_path: Path) -> None:
