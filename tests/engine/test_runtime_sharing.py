@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
-from engine.instrumentation.raw_memory import notice
+from engine.instrumentation.raw_memory import listen, notice
+from engine.memory import swap
 from engine.plan.units import Segment, Unit
 from engine.state.host_memory import HostMemory
 from engine.tensor_bytes import as_bytes
@@ -83,7 +84,22 @@ NOT_KEPT: dict[str, Callable[[Parameter], Any]] = {
     "printed": repr,
     "vector": lambda p: nn.utils.parameters_to_vector([p]),
     "list": lambda p: p.tolist(),
+    "swapped": swap._address,
 }
+
+
+def test_who_listens_twice_is_told_once() -> None:
+    class Counting:
+        told = 0
+
+        def given_away(self, memory: int) -> None:
+            self.told += 1
+
+    counting = Counting()
+    listen(counting)
+    listen(counting)
+    assert torch.ones(1).data_ptr()
+    assert counting.told == 1
 
 
 @pytest.mark.parametrize("how", NOT_KEPT)
