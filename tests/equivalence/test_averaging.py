@@ -15,12 +15,12 @@ import torch
 from torch import optim
 
 from engine.plan.job import JobSpec
-from engine.plan.plan import Plan
+from engine.simulate.declared import declared
 from engine.telemetry.events import Kind
 from engine.telemetry.spool import batches
 from tests.averaging import one_after_another
 from tests.jobs import Run, distance, job, reference, succeed
-from tests.traffic import counted_by_our_transport, counted_bytes, declared_bytes, times_exchanged
+from tests.traffic import counted_by_our_transport, counted_bytes, declared_bytes
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
@@ -55,9 +55,10 @@ def test_momentum_is_averaged_over_a_tree(tmp_path: Path) -> None:
     changes = {"model": {"name": "bn-cnn"}, "optimizer": MOMENTUM}
     spec = spec_of("parameter-averaging", 3, options, **changes)
     run = ran(spec, tmp_path)
-    plan = run.launch.plan
-    assert isinstance(plan, Plan)
-    assert {times_exchanged(plan, layer, 10) for layer in plan.layers} == {3}
+    once, job = (
+        sum(each.bytes for each in declared(run.plan, run.launch.model, 3, steps=steps)) for steps in (1, 10)
+    )
+    assert job == 3 * once
 
     def make(parameters: Any) -> optim.Optimizer:
         return optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=1e-3)
