@@ -12,7 +12,7 @@ RACE = "vgg19-rehearsed"
 ROUNDS, STEPS = 4, 9
 """One round more than usual, of jobs that have three steps less. An interval over four rounds is half as wide as one
 over three: for six pairs Student's t asks for 6.2 standard deviations in place of 10.9. A median over three
-iterations in place of six makes it 1.4 times as wide again at most (decision 107)."""
+iterations in place of six makes it 1.4 times as wide again at most (decision 109)."""
 SLICE_SIZE = 1_000_000
 """Slices of 50,000 elements, the paper's, are 20 times as many messages. What a message costs these processors is
 divided by nothing, unlike sizes and rates, so that they, and not the network, would be measured. A number, because with
