@@ -19,9 +19,10 @@ export function TakeFigure({ element, figure, file }: Props) {
   const [busy, setBusy] = useState(false);
   const picture = async () => {
     const target = element.current;
-    if (!target?.dataset.drawn) return;
+    if (!target) return;
     setBusy(true);
     try {
+      await drawn(target);
       const plotly = await loadPlotly();
       const { offsetWidth: width, offsetHeight: height } = target;
       const address = await plotly.toImage(target, { format: "svg", width, height });
@@ -58,6 +59,20 @@ export function TakeFigure({ element, figure, file }: Props) {
       </Button>
     </Group>
   );
+}
+
+/** Until it is: one that has just come into sight, or is drawn anew, may not be yet. */
+function drawn(target: HTMLElement): Promise<void> {
+  return new Promise((done) => {
+    const watching = new MutationObserver(look);
+    function look() {
+      if (!target.dataset.drawn) return;
+      watching.disconnect();
+      done();
+    }
+    watching.observe(target, { attributes: true, attributeFilter: ["data-drawn"] });
+    look();
+  });
 }
 
 /** Figures are transparent: the page is behind them, and its colour goes along, because the text is made for it. */
