@@ -54,14 +54,23 @@ NOT_REACHED = """() => {
     return last === undefined || window.stops.includes(last) ? null : last.outerHTML.slice(0, 200);
 }"""
 
+# Tab goes on from where one was last, which may be the last stop.
+BEGIN = """() => {
+    document.body.tabIndex = -1;
+    document.body.focus({preventScroll: true});
+    document.body.removeAttribute('tabindex');
+}"""
 
-def stops(page: Page, *, past_header: bool = False) -> tuple[list[str], set[str]]:
+
+def stops(page: Page, *, past_header: bool = False, anew: bool = False) -> tuple[list[str], set[str]]:
     """What is wrong with what Tab comes by, from the first to the last, or from the content on, to which the first one
     leads; and the test ids of that. After the last stop there is none, or the first one again: anything else is a
-    trap."""
+    trap. `anew`: from the page's begin, wherever the focus was."""
     wrong, seen = [], set()
     page.evaluate(STILL)
     page.evaluate("delete window.stops")
+    if anew:
+        page.evaluate(BEGIN)
     if past_header:
         page.locator(".ty-skip").focus()
         page.keyboard.press("Enter")

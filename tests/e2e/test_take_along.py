@@ -37,6 +37,8 @@ OTHERS = (
 )  # fmt: skip
 """Pages without figures. (Tables that are there for a moment only: `test_job_labels.py`, `test_launch.py`.)"""
 FORMS = ("plan-editor",)
+AT_ONCE = 10
+"""Of more files of one page that follow one another so closely Chromium hands over not all (seen: never the eleventh)."""
 OFFERED = """() => {
     const figures = Array.from(document.querySelectorAll('.ty-figure'), one => one.dataset.testid);
     const without = [
@@ -101,8 +103,11 @@ def test_every_figure_and_table_of_a_page_is_taken_along(
     figures, without = page.evaluate(OFFERED)
     assert without == []
     assert set(figures) == {f"figure-{figure}" for figure in FIGURES.get(name, ())}
-    for button in page.get_by_test_id("figure-csv").or_(page.get_by_test_id("table-csv")).all():
+    tables = page.get_by_test_id("figure-csv").or_(page.get_by_test_id("table-csv"))
+    for button in tables.all():
         assert blocks_of(downloaded(page, button, "csv"))
+    if page.get_by_test_id("figure-svg").count() + tables.count() > AT_ONCE:
+        pages[name].open(page)
     for button in page.get_by_test_id("figure-svg").all():
         picture = ElementTree.parse(downloaded(page, button, "svg")).getroot()
         assert picture.tag.endswith("svg")

@@ -60,7 +60,7 @@ def test_memory_that_several_tensors_share_leaves_once_and_parameters_never(
     left: list[int], tmp_path: Path
 ) -> None:
     memory = install(Shares(), tmp_path, "swap", least_bytes=0)
-    model = memory._mechanisms["swap"]._place.part  # type: ignore[attr-defined]
+    model = memory._mechanisms["swap"]._site.part  # type: ignore[attr-defined]
     step(model, torch.randn(32, 64), memory)
     size, part = 32 * 64 * 4, (31 * 64 + 32) * 4
     # What relu has made, its parts, and what the last linear has; neither input nor weights.
