@@ -38,7 +38,7 @@ OTHERS = (
 """Pages without figures. (Tables that are there for a moment only: `test_job_labels.py`, `test_launch.py`.)"""
 FORMS = ("plan-editor",)
 AT_ONCE = 10
-"""Of more files of one page that follow one another so closely Chromium hands over not all (seen: never the eleventh)."""
+"""Of more files of one page that follow one another so closely Chromium does not hand over all: never the eleventh."""
 OFFERED = """() => {
     const figures = Array.from(document.querySelectorAll('.ty-figure'), one => one.dataset.testid);
     const without = [
