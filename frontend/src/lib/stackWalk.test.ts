@@ -40,14 +40,14 @@ const path = (keys: string[], shown = ALL) => {
   });
 };
 
-test("arrows go from bin to bin in which anything went, by the same layer where it is there", () => {
+test("arrows go from bin to bin in which anything went, by the layer that one began with where it is there", () => {
   expect(path(["Right", "Right", "Right", "Right", "Left", "Left", "Left"])).toEqual([
     ["first", 0, "conv"],
     ["first", 2, "fc"],
     ["first", 3, "conv"],
     undefined,
     ["first", 2, "fc"],
-    ["first", 0, "fc"],
+    ["first", 0, "conv"],
     undefined,
   ]);
 });

@@ -6,13 +6,15 @@ export interface Place {
   panel: number;
   bin: number;
   area: number;
+  /** The area that one came from by going left or right: it is gone back to where a bin has it again. */
+  sought?: number;
 }
 
 const MIDDLE = 0.5; // of a bin
 
 /**
- * Where an arrow leads from a place. Left and right: to the next bin in which anything went, and in it to the same layer
- * or the nearest one. Up and down: to the next layer in the bin, and beyond the last one to the next panel. From nowhere
+ * Where an arrow leads from a place. Left and right: to the next bin in which anything went, and in it to the layer that one
+ * began with, or the nearest one. Up and down: to the next layer in the bin, and beyond the last one to the next panel. From nowhere
  * it leads to the first layer of the first bin. Bins count whose middle is in `shown`, s. Undefined: the key is no
  * arrow, or nothing lies that way.
  */
@@ -30,11 +32,14 @@ export function walked(
   if (key === "ArrowLeft" || key === "ArrowRight") {
     const bins = filled(here, shown);
     const bin = step > 0 ? bins.find((one) => one > from.bin) : bins.findLast((one) => one < from.bin);
-    return bin === undefined ? undefined : { ...from, bin, area: nearest(areasIn(here, bin), from.area) };
+    const sought = from.sought ?? from.area;
+    return bin === undefined
+      ? undefined
+      : { ...from, bin, sought, area: nearest(areasIn(here, bin), sought) };
   }
   const areas = areasIn(here, from.bin);
   const area = step > 0 ? areas.find((one) => one > from.area) : areas.findLast((one) => one < from.area);
-  if (area !== undefined) return { ...from, area };
+  if (area !== undefined) return { panel: from.panel, bin: from.bin, area };
   for (let panel = from.panel - step; stacks[panel] !== undefined; panel -= step) {
     const there = stacks[panel] as Stack;
     const bins = filled(there, shown);
