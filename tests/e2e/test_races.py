@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.backend.held_jobs import held_spec
+from tests.backend.held_jobs import NEVER, held_spec
 from tests.backend.job_specs import job_spec
 from tests.e2e.launching import open_section
 from tests.e2e.shown import expect_shown
@@ -63,11 +63,15 @@ def test_a_race_is_watched_to_its_ranking(page: Page, client: Client) -> None:
 
 def test_who_joins_a_finished_race_has_figures_and_no_place(page: Page, client: Client) -> None:
     members = [{"strategy": "p3"}, {"strategy": "parameter-server"}]
-    race = client.start_race({"job": job_spec("one joins"), "members": members})
+    unhurried = held_spec(
+        "one joins", at=NEVER, steps=12, pause_s=0.25
+    )  # a page shows a race anew every second or so
+    race = client.start_race({"job": unhurried, "members": members})
     client.wait_for_race(race.id)
     page.goto(f"/races/{race.id}")
     expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "finished")
-    with expect_shown(page, "race-progress", " of 9 jobs ended", within_ms=FINISH_MS):
+    progress = "round 1 of 3, 6 of 9 jobs ended"
+    with expect_shown(page, "race-progress", progress, within_ms=FINISH_MS):
         client.join_race(race.id, [{"strategy": "tree-allreduce"}])
     expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "finished", timeout=FINISH_MS)
     expect(page.get_by_test_id("race-state")).to_have_text("finished")
