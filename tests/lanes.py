@@ -44,10 +44,10 @@ class Lane:
 
 
 LANES = (
-    Lane(name="browser", fixture="browser", cpu_s=700),
+    Lane(name="browser", fixture="browser", cpu_s=800),
     Lane(name="server", fixture="server_lane", cpu_s=370),
     # Its tests compute one after another: last of all, they would leave one of two processors idle.
-    Lane(name="gang", fixture="gang_lane", cpu_s=650, nice=-4),
+    Lane(name="gang", fixture="gang_lane", cpu_s=550, nice=-4),
     # What the others leave of the processors, because they mostly wait, is enough for these.
     Lane(name="light", fixture=None, cpu_s=550, side_by_side=True, nice=10),
 )

@@ -163,8 +163,8 @@ def test_workers_that_may_drift_are_told_apart_and_hold_the_servers_parameters_i
     ("strategy", "options"),
     [
         ("async-sgd", {"codec": "top-k"}),
-        ("softsync", {"contributions": 2}),
-        ("bounded-staleness", {"bound": 2}),
+        pytest.param("softsync", {"contributions": 2}, marks=pytest.mark.soak),
+        pytest.param("bounded-staleness", {"bound": 2}, marks=pytest.mark.soak),
     ],
 )
 def test_workers_that_drift_train_on_what_they_hold(

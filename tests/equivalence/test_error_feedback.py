@@ -37,10 +37,23 @@ WAYS |= {name: encoding(name, {"threshold": 0.002}) for name in ("two-bit", "thr
 WAYS["top-k, coded"] = encoding("top-k", {"ratio": 0.05}, entropy_coding=True)
 SELECTS = [name for name, way in WAYS.items() if "selects" in CODEC[way.codec].traits]
 """Of these, exchanges need no more than one example in which every party keeps something."""
+EVERYWHERE = ("int8", "terngrad")
+"""One that keeps what it loses and one that draws: these travel by every way in the suite, the others by four, and by
+the rest in `soak`. How a message travels does not depend on what is in it."""
 STEPS = 4
 SEED = 11
 Meet = Callable[[Sequence[Tensor]], Tensor]
 """Of each rank's gradient of a unit, 1-D: what all of them update with."""
+
+
+def rows(cases: Sequence[tuple[Any, ...]], few: slice) -> list[Any]:
+    """Each case with each codec: with those that select by `few` of the cases."""
+    found = []
+    for name in WAYS:
+        for case in cases[few] if name in SELECTS else cases:
+            later = name not in (*EVERYWHERE, *SELECTS) and case not in cases[few]
+            found.append(pytest.param(*case, name, marks=[pytest.mark.soak] if later else []))
+    return found
 
 
 def spec_of(workers: int, strategy: str, **options: Any) -> JobSpec:
@@ -188,7 +201,7 @@ SERVED: list[tuple[str, int, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(
     ("strategy", "workers", "options", "name"),
-    [(*case, name) for name in WAYS for case in (SERVED[1:3] if name in SELECTS else SERVED)],
+    rows(SERVED, slice(1, 3)),
     ids=lambda value: str(len(value)) if isinstance(value, dict) else str(value),
 )
 def test_servers_sum_what_messages_say(
@@ -202,10 +215,7 @@ def test_servers_sum_what_messages_say(
     assert distance(run.state, wanted) <= 1e-12
 
 
-@pytest.mark.parametrize(
-    ("workers", "name"),
-    [(workers, name) for name in WAYS for workers in ((3,) if name in SELECTS else (2, 3))],
-)
+@pytest.mark.parametrize(("workers", "name"), rows([(2,), (3,)], slice(1, 2)))
 def test_a_ring_encodes_at_each_hop_and_hands_on_what_is_finished(
     name: str, workers: int, tmp_path: Path
 ) -> None:
@@ -223,7 +233,7 @@ IN_ROUNDS = [
 
 @pytest.mark.parametrize(
     ("algorithm", "workers", "played", "name"),
-    [(*case, name) for name in WAYS for case in (IN_ROUNDS[2:] if name in SELECTS else IN_ROUNDS)],
+    rows(IN_ROUNDS, slice(2, 3)),
     ids=lambda value: "" if isinstance(value, Algorithm) else str(value),
 )
 def test_finished_sums_are_handed_on_as_they_were_encoded(
