@@ -12,7 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from engine.axes.memory import ACTIVATIONS
 from engine.memory.activations import Activations
-from engine.memory.blocks import Choice
+from engine.memory.blocks import Asked
 from engine.memory.mechanism import Passes, Site
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.mechanism_options import options_of
@@ -81,7 +81,7 @@ def install(
         scratch=str(scratch),
     )
     choices = {
-        name: Choice(value, options_of(ACTIVATIONS[value], options, "options"))
+        name: Asked(value, options_of(ACTIVATIONS[value], options, "options"))
         for name, value in asked.items()
         if "as-is" not in ACTIVATIONS[value].traits
     }

@@ -270,16 +270,13 @@ class FactorsExchange:
         meta: bytes,
     ) -> None:
         context = self._context
-        header = Header(
-            kind=kind,
-            lane=Lane.WORKER,
+        header = choice.header(
+            kind,
+            step,
             origin=context.endpoint.index,
-            step=step,
-            unit=choice.unit.index,
-            layer=choice.layer_index,
-            priority=choice.priority(step),
+            lane=Lane.WORKER,
             queued_ns=context.recording.now_ns(),
-            payload_bytes=sum(map(len, payload)),
+            payload=payload,
             meta=meta,
         )
         for peer in peers:

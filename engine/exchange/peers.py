@@ -166,16 +166,13 @@ class PeersExchange:
     def _send(self, send: Send, payload: Payload, mask: bytes) -> None:
         context, choice = self._context, self._context.choices[send.unit]
         content = [] if payload is None or send.content is Content.NOTHING else [payload]
-        header = Header(
-            kind=send.kind,
-            lane=Lane.WORKER,
+        header = choice.header(
+            send.kind,
+            send.step,
             origin=context.endpoint.index,
-            step=send.step,
-            unit=send.unit,
-            layer=choice.layer_index,
-            priority=choice.priority(send.step),
+            lane=Lane.WORKER,
             queued_ns=context.recording.now_ns(),
-            payload_bytes=sum(map(len, content)),
+            payload=content,
             version=send.version,
             meta=mask,
         )

@@ -206,17 +206,14 @@ class RoundsAllreduce:
 
     def _send(self, choice: Choice, send: Send, payload: list[memoryview], mask: bytes) -> None:
         context = self._context
-        header = Header(
-            kind=send.kind,
-            lane=Lane.WORKER,
+        header = choice.header(
+            send.kind,
+            send.step,
             origin=context.endpoint.index,
-            step=send.step,
-            unit=send.unit,
-            part=send.part,
-            layer=choice.layer_index,
-            priority=choice.priority(send.step),
+            lane=Lane.WORKER,
             queued_ns=context.recording.now_ns(),
-            payload_bytes=sum(map(len, payload)),
+            payload=payload,
+            part=send.part,
             meta=mask,
         )
         on_sent = partial(self._left, send) if send.kind == Message.ROUND else None

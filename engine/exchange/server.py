@@ -166,16 +166,13 @@ class ServerExchange:
         self, choice: Choice, send: Send, payload: list[memoryview], meta: bytes, *, hurry: bool = True
     ) -> None:
         context = self._context
-        header = Header(
-            kind=send.kind,
-            lane=Lane.SERVER,
+        header = choice.header(
+            send.kind,
+            send.step,
             origin=context.endpoint.index,
-            step=send.step,
-            unit=send.unit,
-            layer=choice.layer_index,
-            priority=choice.priority(send.step),
+            lane=Lane.SERVER,
             queued_ns=context.recording.now_ns(),
-            payload_bytes=sum(map(len, payload)),
+            payload=payload,
             version=send.version,
             meta=meta,
         )

@@ -348,18 +348,14 @@ class Shard:
     def _hand_out(
         self, room: Room, send: Send, payload: Sequence[memoryview], mask: bytes, *, whole: bool = False
     ) -> None:
-        choice = room.choice
-        header = Header(
-            kind=send.kind,
-            lane=Lane.WORKER,
+        header = room.choice.header(
+            send.kind,
+            send.step,
             origin=self._endpoint.index,
-            step=send.step,
-            unit=choice.unit.index,
-            part=int(whole),
-            layer=choice.layer_index,
-            priority=choice.priority(send.step),
+            lane=Lane.WORKER,
             queued_ns=self._recording.now_ns(),
-            payload_bytes=sum(map(len, payload)),
+            payload=payload,
+            part=int(whole),
             version=send.version,
             meta=mask,
         )

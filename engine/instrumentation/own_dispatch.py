@@ -39,20 +39,11 @@ _WORDS = frozenset(
 _OF_TORCH = frozenset({"jagged", "nested"})
 """Words of everybody's: they count as PyTorch's attributes, and where they are imported from it."""
 
-_READ: dict[int, tuple[ModuleType, str | None]] = {}
-"""By id of a module, which is kept so that no other one gets it: what it was found to do."""
-
 
 def dispatches() -> str | None:
     """What the first such code does, e.g. "model.py, line 12, has its own __torch_function__"; None where there is
     none."""
-    for module in sources.imported():
-        if id(module) not in _READ:
-            _READ[id(module)] = module, _found(module)
-        found = _READ[id(module)][1]
-        if found is not None:
-            return found
-    return None
+    return _SEARCH.first()
 
 
 def _found(module: ModuleType) -> str | None:
@@ -136,3 +127,6 @@ def _names(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Attribute):
         return {node.attr}
     return {node.name} if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else set()
+
+
+_SEARCH = sources.Search(_found)

@@ -57,6 +57,25 @@ def imported() -> Iterator[ModuleType]:
             yield module
 
 
+class Search:
+    """Looks for something in the source of every module, once in each."""
+
+    def __init__(self, found: Callable[[ModuleType], str | None]) -> None:
+        """`found(module)`: what is found there, in words; None: nothing."""
+        self._found = found
+        self._read: dict[int, tuple[ModuleType, str | None]] = {}
+        """By id of a module, which is kept so that no other one gets it."""
+
+    def first(self) -> str | None:
+        """What is found in the first imported module that has it."""
+        for module in imported():
+            if id(module) not in self._read:
+                self._read[id(module)] = module, self._found(module)
+            if (found := self._read[id(module)][1]) is not None:
+                return found
+        return None
+
+
 def tree(module: ModuleType, has: Callable[[str], bool]) -> ast.Module | str | None:
     """The module's syntax tree; None where it does not speak of PyTorch, has no source, or one of which `has` says
     False. A text says why nothing is known of it, e.g. "model.py, line 12, is not what was imported"."""

@@ -34,20 +34,11 @@ _OF_NUMBERS = frozenset({"float", "int", "len", "list", "range", "size", "tuple"
 """Functions and methods that answer no tensor."""
 _UNKNOWN = object()
 
-_READ: dict[int, tuple[ModuleType, str | None]] = {}
-"""By id of a module, which is kept so that no other one gets it: what it was found to do."""
-
 
 def constructs() -> str | None:
     """What the first such code does, as "model.py, line 12, may give a parameter to DoubleTensor"; None where there is
     none."""
-    for module in sources.imported():
-        if id(module) not in _READ:
-            _READ[id(module)] = module, _found(module)
-        found = _READ[id(module)][1]
-        if found is not None:
-            return found
-    return None
+    return _SEARCH.first()
 
 
 def _found(module: ModuleType) -> str | None:
@@ -115,3 +106,6 @@ def _is_numpys(node: ast.expr, names: Mapping[str, Any]) -> bool:
 
 def _name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+_SEARCH = sources.Search(_found)

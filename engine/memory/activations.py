@@ -15,7 +15,7 @@ from torch import nn
 
 from engine.axes.memory import ACTIVATIONS
 from engine.instrumentation.module_calls import Around, Surrounded, around_forward
-from engine.memory.blocks import Choice, Finder, Row, surround_rows
+from engine.memory.blocks import Asked, Finder, Row, surround_rows
 from engine.memory.mechanism import Mechanism, Site
 from engine.plan.description import ModelDescription
 
@@ -23,7 +23,7 @@ from engine.plan.description import ModelDescription
 class Activations:
     """See `engine.state.computation.Memory`."""
 
-    def __init__(self, site: Site, model: ModelDescription, choices: Mapping[str, Choice]) -> None:
+    def __init__(self, site: Site, model: ModelDescription, choices: Mapping[str, Asked]) -> None:
         """`choices`: of the layers that do not keep their activations, by name. Raises UserError for a layer of which
         nothing can be had."""
         self._passes = site.passes

@@ -25,7 +25,7 @@ _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDic
 """Containers without a forward pass of their own."""
 
 
-class Choice(NamedTuple):
+class Asked(NamedTuple):
     """What a layer asks for."""
 
     activations: str
@@ -36,7 +36,7 @@ class Found(NamedTuple):
     """A block, and what its layers ask for. `row`: the nn.Sequential in which it is a few neighbours."""
 
     block: Block
-    choice: Choice
+    choice: Asked
     row: nn.Module | None
 
 
@@ -47,7 +47,7 @@ class Finder:
         self,
         part: nn.Module,
         model: ModelDescription,
-        choices: Mapping[str, Choice],
+        choices: Mapping[str, Asked],
         divides: Callable[[str], bool],
     ) -> None:
         """`choices`: of the layers that do not keep their activations. `divides(activations)`: see Mechanism."""
@@ -105,7 +105,7 @@ class Finder:
 
     def _in_rows(self, row: nn.Module, children: list[nn.Module]) -> Iterator[Found]:
         """Neighbours of a kind that is divided are grouped: those without layers go with the one in front of them."""
-        runs: list[tuple[Choice | None, list[nn.Module]]] = []
+        runs: list[tuple[Asked | None, list[nn.Module]]] = []
         for child in children:
             asked = {self._choices.get(layer) for layer in self._layers(child)}
             if not asked:

@@ -11,7 +11,7 @@ from torch import nn
 from engine.axes.memory import ACTIVATIONS
 from engine.launch import Launch
 from engine.memory.activations import Activations
-from engine.memory.blocks import Choice
+from engine.memory.blocks import Asked
 from engine.memory.mechanism import Passes, Site
 from engine.plan.plan import Plan
 from engine.runtime.party import PartyBase
@@ -31,7 +31,7 @@ def computing(launch: Launch, base: PartyBase, part: nn.Module, device: torch.de
 
 def _memory(launch: Launch, base: PartyBase, part: nn.Module, device: torch.device) -> Memory | None:
     choices = {
-        layer.layer: Choice(layer.activations, layer.memory)
+        layer.layer: Asked(layer.activations, layer.memory)
         for layer in (launch.plan.layers if isinstance(launch.plan, Plan) else ())
         if "as-is" not in ACTIVATIONS[layer.activations].traits
     }

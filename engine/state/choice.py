@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +14,7 @@ from engine.codec.opening import opened
 from engine.plan.flow import Flow
 from engine.plan.plan import LayerPlan
 from engine.plan.units import Unit
+from engine.transport.message import Header
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,3 +65,32 @@ class Choice:
     def priority(self, step: int) -> int:
         """Of the unit's messages in `step`."""
         return self.rank(self.unit, step)
+
+    def header(
+        self,
+        kind: int,
+        step: int,
+        *,
+        origin: int,
+        lane: int,
+        queued_ns: int,
+        payload: Sequence[memoryview] = (),
+        part: int = 0,
+        version: int = 0,
+        meta: bytes = b"",
+    ) -> Header:
+        """Of a message about the unit that has this payload."""
+        return Header(
+            kind=kind,
+            origin=origin,
+            lane=lane,
+            step=step,
+            unit=self.unit.index,
+            part=part,
+            layer=self.layer_index,
+            priority=self.priority(step),
+            queued_ns=queued_ns,
+            payload_bytes=sum(map(len, payload)),
+            version=version,
+            meta=meta,
+        )

@@ -140,17 +140,20 @@ def test_small_elements_beside_a_large_one_are_late_not_lost(name: str) -> None:
     assert torch.allclose(sent / 2000, given, rtol=0, atol=2e-3)
 
 
+ODD = (
+    torch.zeros(5),
+    torch.full((700,), 0.25),
+    torch.full((700,), -0.25),
+    torch.tensor([-3.5]),
+    torch.empty(0),
+    torch.full((3,), 1e-30),
+)
+
+
 @each_whole
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_odd_tensors(name: str, dtype: torch.dtype) -> None:
-    for given in (
-        torch.zeros(5),
-        torch.full((700,), 0.25),
-        torch.full((700,), -0.25),
-        torch.tensor([-3.5]),
-        torch.empty(0),
-        torch.full((3,), 1e-30),
-    ):
+    for given in ODD:
         part = given.to(dtype)
         (sent,) = travel(plain(name, len(part), dtype), [part])
         assert torch.allclose(sent, part, rtol=1e-5, atol=0)

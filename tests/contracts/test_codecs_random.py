@@ -16,6 +16,7 @@ from engine.errors import TrainingError
 from engine.plan.encoding import encoding
 from engine.tensor_bytes import joined, kept
 from tests.contracts.test_codecs_feedback import (
+    ODD,
     SIZES,
     assert_written_in_place,
     decoded,
@@ -145,16 +146,7 @@ def test_every_level_is_used(name: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_odd_tensors(name: str, dtype: torch.dtype) -> None:
     """Of each of them a level is exactly what it is."""
-    for given in (
-        torch.zeros(5),
-        torch.full((700,), 0.25),
-        torch.full((700,), -0.25),
-        torch.tensor([-3.5]),
-        torch.empty(0),
-        torch.full((3,), 1e-30),
-        torch.full((3,), 3e38),
-        torch.cat([torch.zeros(600), torch.ones(1)]),
-    ):
+    for given in (*ODD, torch.full((3,), 3e38), torch.cat([torch.zeros(600), torch.ones(1)])):
         part = given.to(dtype)
         (sent,) = travel(made(name, len(part), dtype), [part])
         assert torch.allclose(sent, meant(name, part.double()).to(dtype), rtol=1e-5, atol=0)
@@ -173,7 +165,11 @@ def test_terngrad_cuts_off_what_is_beyond_its_sigmas() -> None:
 @each
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_said_and_draws_nothing(name: str, wrong: float) -> None:
-    codec, other = made(name, 600), made(name, 600)
+    assert_refused_without_a_draw(made(name, 600), made(name, 600), wrong)
+
+
+def assert_refused_without_a_draw(codec: UnitCodec, other: UnitCodec, wrong: float) -> None:
+    """Two alike, of 600 elements: what is `wrong` is said, and leaves no trace."""
     for one in (codec, other):
         encode(one, [normal(600)])
     given = normal(600)

@@ -14,10 +14,10 @@ from engine.codec.base import Piece, UnitCodec
 from engine.codec.feedback import Feedback
 from engine.codec.opening import opened
 from engine.codec.random_k import drawn
-from engine.errors import TrainingError
 from engine.plan.encoding import encoding
 from engine.tensor_bytes import joined, kept
 from tests.contracts.test_codecs_feedback import assert_written_in_place, decoded, encode, normal, travel
+from tests.contracts.test_codecs_random import assert_refused_without_a_draw
 
 MESSAGES = 4000
 """Of which means are taken."""
@@ -167,14 +167,7 @@ def test_its_state_can_be_saved_and_loaded(unbiased: bool) -> None:
 @pytest.mark.parametrize("unbiased", [False, True])
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_what_is_not_finite_is_said_and_draws_nothing(unbiased: bool, wrong: float) -> None:
-    codec, other = made(600, unbiased=unbiased), made(600, unbiased=unbiased)
-    for one in (codec, other):
-        encode(one, [normal(600)])
-    given = normal(600)
-    given[599] = wrong
-    with pytest.raises(TrainingError, match="fc6 sends holds a value that is not finite"):
-        codec.encode([given], [0])
-    assert bytes(encode(codec, [normal(600)])) == bytes(encode(other, [normal(600)]))
+    assert_refused_without_a_draw(made(600, unbiased=unbiased), made(600, unbiased=unbiased), wrong)
 
 
 def test_decoding_draws_nothing_and_writes_only_its_parts() -> None:

@@ -10,16 +10,17 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from engine.codec.base import Piece
-from engine.codec.opening import opened
 from engine.exchange.ring_allreduce import RingAllreduce
-from engine.plan.encoding import encoding
+from engine.plan.flow import derive
+from engine.plan.plan import LayerPlan
 from engine.plan.units import Segment, Unit
 from engine.protocol.messages import Message
+from engine.state.choice import Choice
 from engine.state.host_memory import HostMemory
 from engine.state.versions import Versions
 from engine.tensor_bytes import as_bytes
 from engine.transport.message import Header
+from tests.jobs import job
 
 COUNT = 6
 UNIT = Unit(
@@ -38,14 +39,9 @@ class Rank:
     def __init__(self, codec: str) -> None:
         self.weight = Parameter(torch.zeros(COUNT))
         self.sent: list[tuple[Header, list[memoryview]]] = []
-        choice = SimpleNamespace(
-            unit=UNIT,
-            layer=SimpleNamespace(encoding=encoding(codec)),
-            codec=lambda _: opened(encoding(codec), Piece(name="layer", count=COUNT, dtype=torch.float32)),
-            lossless=codec == "fp32",
-            layer_index=0,
-            priority=lambda _: 0,
-        )
+        layer = LayerPlan(layer="layer", exchange="ring-allreduce", codec=codec, update="worker")
+        flow = derive(layer, job(cluster={"workers": 2}))
+        choice = Choice(unit=UNIT, layer=layer, flow=flow, rank=lambda *_: 0, layer_index=0, seed=0)
         self.versions = Versions(1, 30.0)
         context: Any = SimpleNamespace(
             rank=0,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
-from engine.memory.blocks import Choice, Finder
+from engine.memory.blocks import Asked, Finder
 from engine.models.cut import cut
 from engine.plan.mechanism_options import options_of
 from engine.plan.plan import Plan
@@ -26,7 +26,7 @@ def blocks(
 ) -> list[list[str]]:
     """The layers of each block."""
     choices = {
-        name: Choice(value, options_of(ACTIVATIONS[value], options, "")) for name, value in asked.items()
+        name: Asked(value, options_of(ACTIVATIONS[value], options, "")) for name, value in asked.items()
     }
     finder = Finder(part, layers_of(whole or part), choices, lambda name: name == "recompute")
     return [list(found.block.layers) for found in finder.find()]
