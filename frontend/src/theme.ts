@@ -29,6 +29,7 @@ export const theme = createTheme({
   colors: { dark: SLATE },
   primaryColor: "indigo",
   primaryShade: 7,
+  respectReducedMotion: true, // Where the system asks for less motion, what opens is there at once.
   defaultRadius: "md",
   fontFamily: "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif",
   fontFamilyMonospace: "ui-monospace, 'SF Mono', 'Cascadia Mono', 'Liberation Mono', Menlo, monospace",

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backend.client import Client
+from tests.e2e.views import dialog
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
     from tests.e2e.visited import Visited
 
 pytestmark = pytest.mark.browser
@@ -25,3 +28,15 @@ def test_the_race_has_all_that_its_page_may_show(client: Client, raced: str) -> 
 def test_no_page_has_serious_findings_of_axe_or_complaints_in_the_console(visited: Visited) -> None:
     assert not visited.wrong
     assert not visited.said
+
+
+def test_a_dialog_neither_fades_nor_slides_in_for_who_asks_for_less_motion(
+    page: Page, recorded: list[str]
+) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(f"/jobs/{recorded[0]}")
+    with dialog(page, "delete") as opened:
+        now = opened.evaluate(
+            "it => { const {opacity, transform} = getComputedStyle(it); return [opacity, transform] }"
+        )
+        assert now == ["1", "none"]
