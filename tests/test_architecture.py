@@ -32,6 +32,7 @@ LONGEST_FILE = 400
 
 WITHOUT_TORCH = (
     "engine.axes",
+    "engine.budget",
     "engine.plan",
     "engine.preview",
     "engine.order",
