@@ -29,6 +29,8 @@ from engine.errors import UserError
 MOST_STEPS: Final = 20_000
 MOST_CELLS: Final = 50_000_000
 """Of a table: 400 MB while it is made."""
+MOST_SUMS: Final = 2 * 10**9
+"""That are looked at for one: a few seconds."""
 _AT_ONCE: Final = 2**15
 """Sums that are looked at together: they stay in a core's cache."""
 
@@ -40,21 +42,22 @@ class Sequence:
     def __init__(
         self, steps: int, slots: int, *, hidden: int | None = 1, internal: int | None = None
     ) -> None:
-        _require("steps", steps, 1, MOST_STEPS)
-        _require("slots", slots, 0, None)
+        _require("steps", steps, 1)
+        _require("slots", slots, 0)
         sizes = [size for size in (hidden, internal) if size is not None]
         for size in sizes:
-            _require("the slots of a state", size, 1, None)
+            _require("the slots of a state", size, 1)
         self.steps = steps
         self._hidden, self._internal = hidden, internal
         self.slots = min(slots, steps * max(sizes, default=0))
         """Of use: with more nothing gets cheaper."""
-        if (steps + 1) * (self.slots + 1) > MOST_CELLS:
+        room = min(MOST_CELLS // (steps + 1) - 1, 2 * MOST_SUMS // steps**2)
+        if steps > MOST_STEPS or self.slots > room:
             raise UserError(
                 "slots",
                 slots,
-                f"a table of {steps:,} steps has room for {MOST_CELLS // (steps + 1) - 1:,} slots",
-                "Count memory in larger slots",
+                f"a table has {MOST_STEPS:,} steps at most, and that of {steps:,} has room for {max(0, room):,} slots",
+                "Count memory in larger slots, or take several steps as one",
             )
         self._table = self._filled()
 
@@ -77,7 +80,7 @@ class Sequence:
     def _within(self, slots: int | None) -> int:
         if slots is None:
             return self.slots
-        _require("slots", slots, 0, None)
+        _require("slots", slots, 0)
         return min(slots, self.slots)
 
     def _filled(self) -> np.ndarray:
@@ -138,7 +141,6 @@ def _run(start: int, stop: int) -> list[Run]:
     return [Run(start, stop)] if stop > start else []
 
 
-def _require(what: str, value: int, least: int, most: int | None) -> None:
-    if value < least or (most is not None and value > most):
-        rule = f"must be {least:,} or more" + (f", and at most {most:,}" if most is not None else "")
-        raise UserError(what, value, rule, f"Give a number from {least:,}")
+def _require(what: str, value: int, least: int) -> None:
+    if value < least:
+        raise UserError(what, value, f"must be {least} or more", f"Give a number from {least}")
