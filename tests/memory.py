@@ -18,8 +18,8 @@ from engine.plan.description import LayerDescription, ModelDescription, Paramete
 from engine.plan.mechanism_options import options_of
 from engine.state.computation import Computation
 
-MOVED = [row.name for row in ACTIVATIONS if row.available and "as-is" not in row.traits]
-"""The mechanisms that do something."""
+MOVED = [row.name for row in ACTIVATIONS if row.available and not {"as-is", "sequences"} & row.traits]
+"""The mechanisms that do something, and change no bit of any layer."""
 
 
 class Noting:

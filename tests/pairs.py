@@ -24,7 +24,7 @@ from tests.plans import resolved
 
 AXES: dict[str, tuple[str, ...]] = {
     **{
-        field: tuple(mechanism.name for mechanism in axis if mechanism.available)
+        field: tuple(row.name for row in axis if row.available and "sequences" not in row.traits)
         for field, axis in (
             ("exchange", EXCHANGE), ("codec", CODEC), ("unit", UNIT), ("depart", DEPART), ("rank", RANK),
             ("returns", RETURNS), ("activations", ACTIVATIONS),
@@ -32,7 +32,8 @@ AXES: dict[str, tuple[str, ...]] = {
     },
     "update": ("worker", "server"),
 }  # fmt: skip
-"""An override's field -> its values whose mechanism is built. Placement is no layer's own: its edges are the plan's."""
+"""An override's field -> its values whose mechanism is built, but for what only recurrent layers can have
+(`tests/equivalence/test_published_models.py`). Placement is no layer's own: its edges are the plan's."""
 IN_TURN = "activations"
 MOVES: dict[str, dict[str, int]] = {"swap": {"least_bytes": 0}}
 """Options with which a mechanism of memory moves even what a small layer saves."""

@@ -2,9 +2,10 @@
 
 Traits, which the rules and the runtime ask for:
   as-is      nothing is done
+  sequences  for recurrent layers only, which it cuts into pieces of time: sums have another order
 """
 
-from engine.axes.memory_options import RecomputeOptions, SwapOptions
+from engine.axes.memory_options import RecomputeOptions, SwapOptions, ThroughTimeOptions
 from engine.catalogue import Axis, Mechanism
 
 ACTIVATIONS = Axis(
@@ -28,6 +29,13 @@ ACTIVATIONS = Axis(
             summary="Dropped after forward and computed again in backward.",
             implementation="engine.memory.recompute:Recompute",
             options=RecomputeOptions,
+        ),
+        Mechanism(
+            name="through-time",
+            summary="Of recurrent layers: run piece by piece, with few states stored, as a dynamic program says.",
+            implementation="engine.memory.through_time:ThroughTime",
+            options=ThroughTimeOptions,
+            traits=frozenset({"sequences"}),
         ),
     ),
 )

@@ -9,6 +9,7 @@ from engine.errors import require_within
 
 _MOST_NEIGHBOURS = 10_000
 _MOST_BYTES = 2**40
+_MOST_STEPS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,3 +38,23 @@ class SwapOptions:
 
     def __post_init__(self) -> None:
         require_within("least_bytes", self.least_bytes, 0, _MOST_BYTES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThroughTimeOptions:
+    """Of recurrent layers that run piece by piece."""
+
+    __pydantic_config__ = STRICT
+
+    piece_steps: int = 1
+    """How many steps of the sequence are one piece."""
+    slots: int = 8
+    """Memory for what is stored between pieces, in states of the layer."""
+    piece_slots: int | None = None
+    """How many of these all takes that backward of one piece needs. Null: such is never stored, but computed again."""
+
+    def __post_init__(self) -> None:
+        require_within("piece_steps", self.piece_steps, 1, _MOST_STEPS)
+        require_within("slots", self.slots, 0, _MOST_STEPS)
+        if self.piece_slots is not None:
+            require_within("piece_slots", self.piece_slots, 1, _MOST_STEPS)

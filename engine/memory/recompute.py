@@ -47,7 +47,16 @@ from engine.memory.mechanism import Block, Site
 from engine.memory.outputs import digest, leaves, tensors_in
 from engine.memory.randomness import Randomness
 from engine.memory.rewind import LEARNING, State
-from engine.memory.saving import Stays, is_plain, laid_out_copy, saves, stays, unmoved, version_of
+from engine.memory.saving import (
+    Stays,
+    autocast_now,
+    is_plain,
+    laid_out_copy,
+    saves,
+    stays,
+    unmoved,
+    version_of,
+)
 from engine.memory.values import GIVEN_AWAY
 from engine.user_code import what
 
@@ -130,7 +139,7 @@ class _Call:
         """The first run is going on."""
         self._over = False
         """A later call has been computed again, so that this one will not be."""
-        self._autocast = _autocast_now(calls.site.device)
+        self._autocast = autocast_now(calls.site.device)
         self._context = contextvars.copy_context()
         self._randomness = Randomness(calls.site.device)
         self._versions: dict[int, int] = {}
@@ -315,17 +324,3 @@ class _Again:
                 " its arguments, what its modules and its code come at, and the default random numbers of torch, NumPy"
                 " and Python"
             )
-
-
-def _autocast_now(device: torch.device) -> list[dict[str, Any]]:
-    """What torch.autocast is to be given so that it is as it is now."""
-    return [
-        {
-            "device_type": kind,
-            "enabled": torch.is_autocast_enabled(kind),
-            "dtype": torch.get_autocast_dtype(kind),
-            "cache_enabled": torch.is_autocast_cache_enabled(),
-        }
-        for kind in dict.fromkeys(("cpu", device.type))
-        if torch.amp.is_autocast_available(kind)
-    ]

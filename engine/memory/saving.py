@@ -76,3 +76,17 @@ def laid_out_copy(tensor: Tensor) -> Tensor:
     count = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     flat = tensor.as_strided((count,), (1,)).clone()
     return flat.as_strided(tensor.shape, tensor.stride())
+
+
+def autocast_now(device: torch.device) -> list[dict[str, Any]]:
+    """What torch.autocast is to be given so that it is as it is now."""
+    return [
+        {
+            "device_type": kind,
+            "enabled": torch.is_autocast_enabled(kind),
+            "dtype": torch.get_autocast_dtype(kind),
+            "cache_enabled": torch.is_autocast_cache_enabled(),
+        }
+        for kind in dict.fromkeys(("cpu", device.type))
+        if torch.amp.is_autocast_available(kind)
+    ]

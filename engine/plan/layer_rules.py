@@ -22,6 +22,8 @@ from engine.plan.stage_rules import check_layer_in_stage
 
 MOST_UNITS = 100_000
 """Slices of one layer."""
+_RECURRENT = ("LSTM", "GRU", "RNN")
+"""Kinds of layers that take a sequence."""
 
 
 def layer_refusals(
@@ -52,6 +54,7 @@ def layer_refusals(
     yield from refusals(check_layer_drifts, layer, plan)
     yield from refusals(_servers_update_by_themselves, layer, job, field)
     yield from refusals(_rehearsals_have_no_activations, layer, job, field)
+    yield from refusals(_pieces_of_time_have_states, layer, described, field)
     yield from refusals(_rehearsals_have_no_gradients, layer, job, field)
 
 
@@ -324,6 +327,17 @@ def _rehearsals_have_no_activations(layer: LayerPlan, job: JobSpec, field: str) 
             layer.activations,
             "a rehearsal computes nothing, so it has no activations, and the time that this takes would not be in it",
             "Train the job, or leave this out",
+        )
+
+
+def _pieces_of_time_have_states(layer: LayerPlan, described: LayerDescription, field: str) -> None:
+    if "sequences" in ACTIVATIONS[layer.activations].traits and described.kind not in _RECURRENT:
+        raise UserError(
+            f"{field}.activations",
+            layer.activations,
+            f"{described.title} is a {described.kind}, and only {', '.join(_RECURRENT)} hand a state from step to step"
+            " by which they can be cut",
+            "Ask for it by `kind: recurrent`, and for recompute elsewhere",
         )
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from engine.plan.job import JobSpec
+from engine.plan.overrides import Override
 from engine.plan.plan import Plan
-from tests.jobs import distance, job, reference, succeed
+from engine.telemetry.events import Kind
+from tests.equivalence.test_memory import kinds
+from tests.jobs import Run, distance, job, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 from tests.words import write_text
 
@@ -85,6 +90,25 @@ def test_models_that_are_cut_equal_one_process(model: str, strategy: str, text: 
     shards = 1 if strategy == "model-parallel" else 2
     assert distance(found.state, reference(spec_of(model, "single", 1, text), shards)) <= CASES[model][2]
     assert counted_bytes(found) == declared_bytes(found)
+
+
+@pytest.mark.parametrize("strategy", ["p3", "hybrid", "late-multiply"])
+def test_recurrent_layers_in_pieces_of_time_equal_one_process(
+    strategy: str, text: str, tmp_path: Path
+) -> None:
+    """With few states stored, to another order of summation; with all of them stored, bitwise."""
+
+    def trained(**options: int) -> Run:
+        spec = spec_of("lstm-lm", strategy, 2, text)
+        override = Override(kind="recurrent", activations="through-time", activation_options=options)
+        training = replace(spec.training, deterministic=True)
+        return succeed(replace(spec, overrides=(override,), training=training), tmp_path / str(len(options)))
+
+    few, all_of_them = trained(slots=2), trained(slots=50, piece_slots=1)
+    assert distance(few.state, reference(spec_of("lstm-lm", "single", 1, text), 2)) <= CASES["lstm-lm"][2]
+    assert all(torch.equal(few.state[name], all_of_them.state[name]) for name in few.state)
+    assert Kind.RECOMPUTE in kinds(few)
+    assert Kind.RECOMPUTE not in kinds(all_of_them)
 
 
 @pytest.mark.parametrize("model", CASES)

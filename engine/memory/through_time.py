@@ -1,0 +1,288 @@
+"""through-time: a recurrent layer runs piece by piece, and few of the states between its pieces are stored.
+
+Gruslys et al., "Memory-efficient backpropagation through time" (2016), which papers 002 name for sequences. The layer
+is called on `piece_steps` steps of its sequence at a time. Which states stay, and of which pieces all that backward
+needs, says the dynamic program of `engine/budget/sequence.py` for the slots that there are; everything else is computed
+again when backward needs it. The whole is one node of autograd's graph.
+
+Gradients are bitwise those of the same pieces with everything stored: each piece runs with gradients wanted in all of
+its runs, as what PyTorch calls may go another way without, and the parameters' gradients are summed from the last piece
+to the first. With pieces of one step these are those of a plain loop over the steps; with longer ones, autograd sums
+within each piece first. (Another cut is another order of summation: a layer that is called on the whole sequence may
+differ in the last bits.)
+
+Costs what `Sequence.cost` says in runs of a piece. Stored are the input, the output and the chosen states. It loses
+where one library call runs the whole sequence much faster than pieces, as cuDNN does.
+
+Refused: layers other than nn.LSTM, nn.GRU and nn.RNN; those that go in both directions, which have no state between two
+pieces; dropout between layers, whose numbers would be drawn for each piece; packed sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from engine.axes.memory_options import ThroughTimeOptions
+from engine.budget.instructions import Back, Hold, Run, Save
+from engine.budget.sequence import Sequence
+from engine.errors import TrainingError, UserError
+from engine.instrumentation.module_calls import Around
+from engine.memory.mechanism import Block, Site
+from engine.memory.saving import autocast_now, saves
+
+_KINDS = (nn.LSTM, nn.GRU, nn.RNN)
+State = tuple[Tensor, ...]
+Gradients = list[Tensor | None]
+
+
+class ThroughTime:
+    """On one part of a model."""
+
+    divides = False
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def around(self, block: Block, options: ThroughTimeOptions) -> Around:
+        """See Mechanism. Raises UserError for what is no recurrent layer that can be cut."""
+        (layer, *others) = block.modules
+        if others or type(layer) not in _KINDS:
+            raise _refused(block, "is no nn.LSTM, nn.GRU or nn.RNN", "Ask it of such layers only")
+        assert isinstance(layer, nn.RNNBase)
+        if layer.bidirectional:
+            raise _refused(
+                block, "goes in both directions, so that it has no state between two pieces", "Recompute it"
+            )
+        if layer.dropout and layer.num_layers > 1:
+            raise _refused(block, "drops out between its layers, piece by piece", "Use layers of one each")
+        return _Calls(self._site, block, layer, options)
+
+    def begin_forward(self, inputs: Any) -> None:
+        """See Mechanism."""
+
+    def close(self) -> None:
+        """See Mechanism."""
+
+
+def _refused(block: Block, rule: str, remedy: str) -> UserError:
+    return UserError(f"layers.{block.name}.activations", "through-time", f"the layer {rule}", remedy)
+
+
+class _Calls:
+    """The calls of one layer."""
+
+    def __init__(self, site: Site, block: Block, layer: nn.RNNBase, options: ThroughTimeOptions) -> None:
+        self.site = site
+        self.block = block
+        self.layer = layer
+        self.options = options
+        self.plans: dict[int, Sequence] = {}
+        """By number of pieces."""
+
+    def __call__(self, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        passes = self.site.passes
+        if not saves(passes):
+            return run(*args, **kwargs)
+        inputs, state = _arguments(*args, **kwargs)
+        if not isinstance(inputs, Tensor):
+            raise TrainingError(
+                f"{self.block.name} is given a {type(inputs).__name__}, which cannot be cut into pieces of time. Give"
+                " it a tensor, or choose something else for its activations"
+            )
+        passes.forward = False  # what is called within is a part of this
+        try:
+            passed = _Pass(self, run, inputs)
+            start = passed.as_state(state) if state is not None else ()
+            out, *last = _Layer.apply(passed, len(start), inputs, *start, *passed.parameters)
+        finally:
+            passes.forward = True
+        return out, passed.as_answered(tuple(last))
+
+    def plan(self, pieces: int) -> Sequence:
+        """For so many pieces. Raises TrainingError where there are too many."""
+        if pieces not in self.plans:
+            try:
+                self.plans[pieces] = Sequence(pieces, self.options.slots, internal=self.options.piece_slots)
+            except UserError as error:
+                raise TrainingError(f"{self.block.name} has {pieces:,} pieces of time: {error}") from None
+        return self.plans[pieces]
+
+
+def _arguments(input: Any, hx: Any = None) -> tuple[Any, Any]:
+    """As PyTorch's recurrent layers take them."""
+    return input, hx
+
+
+class _Pass:
+    """One call of the layer: its pieces, forward and backward."""
+
+    def __init__(self, calls: _Calls, run: Callable[..., Any], inputs: Tensor) -> None:
+        layer = calls.layer
+        self._calls = calls
+        self._run = run
+        self._autocast = autocast_now(calls.site.device)
+        self.parameters = [parameter for parameter in layer.parameters() if parameter.requires_grad]
+        self._time = 1 if layer.batch_first and inputs.dim() == 3 else 0
+        """The dimension of the steps."""
+        self._pieces = inputs.detach().split(calls.options.piece_steps, self._time)
+        self._start: State = ()
+        self._wanted = [False]
+        """Whether inputs, and each tensor of the start, want gradients."""
+        self._program = iter(calls.plan(len(self._pieces)).program())
+        self._states: dict[int, State] = {}
+        self._saved: dict[int, _Ran] = {}
+        self._hand: tuple[int, State] | None = None
+        self._outputs: list[Tensor] = []
+        """Of the first run of each piece."""
+        self._next: int | None = None
+        """The piece that goes backward next; None: all have."""
+
+    def as_state(self, answered: Any) -> State:
+        """The tensors of a state as the layer takes and answers it."""
+        return tuple(answered) if isinstance(self._calls.layer, nn.LSTM) else (answered,)
+
+    def as_answered(self, state: State) -> Any:
+        """The inverse."""
+        return state if isinstance(self._calls.layer, nn.LSTM) else state[0]
+
+    def forward(self, start: State, wanted: list[bool]) -> tuple[Tensor, ...]:
+        """The layer's output, and its last state."""
+        self._start, self._wanted = start, wanted
+        self._next = self._advance()
+        assert self._hand is not None
+        found = torch.cat(self._outputs, self._time), *self._hand[1]
+        self._outputs.clear()
+        return found
+
+    def backward(self, of_out: Tensor | None, of_last: Gradients) -> tuple[Gradients, Gradients]:
+        """The gradients of inputs and start, and those of the parameters, of those of the output and the last state."""
+        if self._next is None:
+            raise TrainingError(
+                f"{self._calls.block.name} goes backward a second time, and its states are gone. Choose something else"
+                " for its activations"
+            )
+        lengths = [piece.shape[self._time] for piece in self._pieces]
+        parts: Gradients = [None] * len(lengths)
+        if of_out is not None:
+            parts = list(of_out.split(lengths, self._time))
+        of_inputs: list[Tensor] = []
+        of_parameters: Gradients = [None] * len(self.parameters)
+        of_state = of_last
+        with ExitStack() as surroundings:
+            for autocast in self._autocast:
+                surroundings.enter_context(torch.autocast(**autocast))
+            while self._next is not None:
+                piece = self._next
+                of_input, of_state, more = self._back(piece, parts[piece], of_state)
+                of_inputs.append(torch.zeros_like(self._pieces[piece]) if of_input is None else of_input)
+                of_parameters = [_sum(*pair) for pair in zip(of_parameters, more, strict=True)]
+                self._next = self._advance(again=True)
+        of_input = torch.cat(of_inputs[::-1], self._time) if self._wanted[0] else None
+        return [of_input, *of_state], of_parameters
+
+    def _advance(self, *, again: bool = False) -> int | None:
+        """Follow the program up to the next piece that goes backward."""
+        for step in self._program:
+            if isinstance(step, Back):
+                return step.stage
+            if isinstance(step, Hold):
+                assert self._hand is not None
+                self._states[step.state] = self._hand[1]
+                continue
+            recording = (
+                self._calls.site.recording.recomputing(self._calls.block.index) if again else nullcontext()
+            )
+            with recording, torch.enable_grad():
+                self._follow(step, again=again)
+        return None
+
+    def _follow(self, step: Run | Save, *, again: bool) -> None:
+        for piece in range(step.start, step.stop) if isinstance(step, Run) else (step.stage,):
+            ran = self._ran(piece)
+            if not again:
+                self._outputs.append(ran.out.detach())
+            if isinstance(step, Save):
+                self._saved[piece] = ran
+            self._hand = piece + 1, tuple(tensor.detach() for tensor in ran.after)
+
+    def _ran(self, piece: int) -> _Ran:
+        wanted = self._wanted[1:] if piece == 0 else [True] * len(self._before(piece))
+        inputs = self._pieces[piece].detach().requires_grad_(self._wanted[0])
+        before = tuple(
+            tensor.detach().requires_grad_(want)
+            for tensor, want in zip(self._before(piece), wanted, strict=True)
+        )
+        out, after = self._run(inputs, self.as_answered(before)) if before else self._run(inputs)
+        return _Ran(inputs, before, out, self.as_state(after))
+
+    def _before(self, piece: int) -> State:
+        """The state that a piece begins with, wherever it is."""
+        if piece == 0:
+            return self._start
+        if piece in self._states:
+            return self._states[piece]
+        if piece - 1 in self._saved:
+            return self._saved[piece - 1].after
+        assert self._hand is not None
+        assert self._hand[0] == piece
+        return self._hand[1]
+
+    def _back(
+        self, piece: int, of_out: Tensor | None, of_after: Gradients
+    ) -> tuple[Tensor | None, Gradients, Gradients]:
+        ran = self._saved.pop(piece)
+        self._states.pop(piece, None)
+        self._hand = None
+        made = [
+            (tensor, gradient)
+            for tensor, gradient in zip((ran.out, *ran.after), (of_out, *of_after), strict=True)
+            if gradient is not None and tensor.requires_grad
+        ]
+        given = [ran.inputs, *ran.before, *self.parameters]
+        wanted = [tensor for tensor in given if tensor.requires_grad]
+        outputs, of_outputs = [tensor for tensor, _ in made], [gradient for _, gradient in made]
+        found: Gradients = [None] * len(wanted)
+        if made and wanted:
+            found = list(torch.autograd.grad(outputs, wanted, of_outputs, allow_unused=True))
+        each = iter(found)
+        of_given = [next(each) if tensor.requires_grad else None for tensor in given]
+        states = 1 + len(ran.before)
+        return of_given[0], of_given[1:states], of_given[states:]
+
+
+class _Ran(NamedTuple):
+    """A run of one piece, with the graph between what it was given and what it made."""
+
+    inputs: Tensor
+    before: State
+    out: Tensor
+    after: State
+
+
+class _Layer(torch.autograd.Function):
+    """The layer as one node."""
+
+    @staticmethod
+    def forward(ctx: Any, passed: _Pass, states: int, inputs: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        ctx.passed = passed
+        ctx.set_materialize_grads(False)
+        start = others[:states]
+        ctx.save_for_backward(inputs, *start)
+        return passed.forward(start, list(ctx.needs_input_grad[2 : 3 + states]))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_out: Tensor | None, *of_last: Tensor | None) -> Any:
+        ctx.saved_tensors  # noqa: B018 - raises where one was written to since
+        of_given, of_parameters = ctx.passed.backward(of_out, list(of_last))
+        return None, None, *of_given, *of_parameters
+
+
+def _sum(total: Tensor | None, more: Tensor | None) -> Tensor | None:
+    return more if total is None else total if more is None else total + more

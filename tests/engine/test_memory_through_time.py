@@ -1,0 +1,329 @@
+"""A recurrent layer in pieces of time: gradients are bitwise those of the same pieces with everything kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_sequence
+
+from engine.axes.memory_options import ThroughTimeOptions
+from engine.errors import TrainingError, UserError
+from engine.instrumentation.module_calls import around_forward
+from engine.memory.mechanism import Block, Passes, Site
+from engine.memory.through_time import ThroughTime
+from engine.strategies import build_plan
+from tests.memory import Noting, install, peak_bytes
+from tests.plans import job, made_up
+
+LAYERS: dict[str, Callable[[], nn.RNNBase]] = {
+    "lstm": lambda: nn.LSTM(6, 5, batch_first=True),
+    "lstm of two": lambda: nn.LSTM(6, 5, num_layers=2),
+    "projected": lambda: nn.LSTM(6, 5, proj_size=3, bias=False),
+    "gru": lambda: nn.GRU(6, 5, batch_first=True),
+    "rnn": lambda: nn.RNN(6, 5, num_layers=2, nonlinearity="relu"),
+}
+STEPS = 11
+OPTIONS = [
+    {"slots": 0},
+    {"slots": 2},
+    {"slots": 4, "piece_slots": 2},
+    {"slots": 50, "piece_slots": 1},
+    {"slots": 2, "piece_steps": 3},
+    {"slots": 3, "piece_steps": 4, "piece_slots": 3},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("uses", ["output", "state", "both"])
+def test_gradients_are_bitwise_those_of_the_same_pieces(
+    layer: str, options: dict[str, int], uses: str
+) -> None:
+    torch.manual_seed(0)
+    made = LAYERS[layer]()
+    inputs, start = torch.randn(STEPS, STEPS, 6), state_of(made, STEPS)
+    expected = gradients(made, in_pieces(made, options.get("piece_steps", 1)), inputs, start, uses)
+    with through_time(made, **options) as passes:
+        assert_same(gradients(made, made, inputs, start, uses, passes), expected)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_pieces_of_one_step_are_a_plain_loop(layer: str) -> None:
+    """Of which autograd sums the parameters' gradients."""
+    torch.manual_seed(1)
+    made = LAYERS[layer]()
+    inputs = torch.randn(STEPS, STEPS, 6)
+
+    def loop(inputs: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        found = []
+        for piece in inputs.split(1, time_of(made)):
+            out, state = made(piece, state)
+            found.append(out)
+        return torch.cat(found, time_of(made)), state
+
+    expected = gradients(made, loop, inputs, None, "both")
+    with through_time(made, slots=3) as passes:
+        assert_same(gradients(made, made, inputs, None, "both", passes), expected)
+
+
+def test_under_autocast_it_is_the_same() -> None:
+    torch.manual_seed(2)
+    made = LAYERS["lstm"]()
+    inputs = torch.randn(3, STEPS, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = gradients(made, in_pieces(made, 1), inputs, None, "both")
+        with through_time(made, slots=2) as passes:
+            assert_same(gradients(made, made, inputs, None, "both", passes), expected)
+
+
+def test_only_what_wants_gradients_gets_them() -> None:
+    torch.manual_seed(3)
+    made = LAYERS["lstm"]()
+    made.weight_hh_l0.requires_grad_(False)
+    inputs = torch.randn(3, STEPS, 6)
+    in_pieces(made, 1)(inputs)[0].sum().backward()
+    expected = {name: parameter.grad for name, parameter in made.named_parameters()}
+    made.zero_grad()
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        made(inputs)[0].sum().backward()
+    assert made.weight_hh_l0.grad is None is inputs.grad
+    assert_same([parameter.grad for parameter in made.parameters()], list(expected.values()))
+
+
+def test_writing_to_the_input_after_forward_is_noticed() -> None:
+    made = LAYERS["gru"]()
+    inputs = torch.randn(3, STEPS, 6)
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        out = made(inputs)[0].sum()
+        inputs.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.backward()
+
+
+def test_pieces_run_as_often_as_planned() -> None:
+    """Ten steps with two stored states take 25 runs (`engine/budget/sequence.py`), the first ten of which are forward:
+    the rest is computed again."""
+    runs = 0
+    made = LAYERS["lstm"]()
+
+    def counted(*_: Any) -> None:
+        nonlocal runs
+        runs += 1
+
+    made.register_forward_hook(counted)
+    noting = Noting()
+    with through_time(made, noting, slots=2) as passes:
+        passes.forward = True
+        out, _ = made(torch.randn(3, 10, 6))
+        passes.forward = False
+        assert (runs, noting.recomputed) == (10, [])
+        passes.backward = True
+        out.sum().backward()
+        assert runs == 25
+        assert set(noting.recomputed) == {4}
+
+
+def test_it_needs_a_part_of_the_memory() -> None:
+    made = nn.LSTM(32, 32, batch_first=True)
+    inputs = torch.randn(64, 40, 32)
+
+    def trained(passes: Passes) -> None:
+        gradients(made, made, inputs, None, "output", passes)
+
+    with through_time(made, slots=200, piece_slots=1) as passes:
+        kept = peak_bytes(lambda: trained(passes))
+    with through_time(made, slots=4) as passes:
+        assert peak_bytes(lambda: trained(passes)) < 0.5 * kept
+
+
+def test_an_evaluation_runs_as_ever() -> None:
+    made = LAYERS["gru"]()
+    inputs = torch.randn(3, STEPS, 6)
+    expected = made(inputs)[0]
+    with through_time(made, slots=2) as passes:
+        assert torch.equal(made(inputs)[0], expected)
+        passes.forward = True
+        with torch.no_grad():
+            assert torch.equal(made(inputs)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        (nn.Linear(2, 2), "is no nn.LSTM, nn.GRU or nn.RNN. Ask it of such layers only"),
+        (nn.LSTM(2, 2, bidirectional=True), "goes in both directions"),
+        (nn.GRU(2, 2, num_layers=2, dropout=0.1), "drops out between its layers"),
+    ],
+)
+def test_layers_that_cannot_be_cut_are_refused(layer: nn.Module, said: str) -> None:
+    with pytest.raises(UserError, match=said) as caught, through_time(layer, slots=1):
+        pass
+    assert caught.value.field == "layers.encoder.activations"
+
+
+def test_a_plan_refuses_it_for_other_layers() -> None:
+    overrides = [{"layers": "l1", "activations": "through-time"}]
+    with pytest.raises(
+        UserError, match=r"l1 is a Linear, and only LSTM, GRU, RNN .*Ask for it by `kind: recurrent`"
+    ) as caught:
+        build_plan(job("p3", 2, {}, overrides=overrides), made_up((10,), (20,)))
+    assert caught.value.field == "layers.l1.activations"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"piece_steps": 0}, "piece_steps = 0: must be at least 1"),
+        ({"slots": -1}, "slots = -1: must be at least 0"),
+        ({"piece_slots": 0}, "piece_slots = 0: must be at least 1"),
+    ],
+)
+def test_options_that_are_refused(options: dict[str, int], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        ThroughTimeOptions(**options)
+
+
+def test_layers_of_a_model_are_found(tmp_path: Path) -> None:
+    """Those in one nn.ModuleList each by itself."""
+    layers = nn.ModuleList(nn.LSTM(4, 4, batch_first=True) for _ in range(2))
+    noting = Noting()
+    memory = install(layers, tmp_path, "through-time", noting, slots=1)
+    inputs = torch.randn(2, 9, 4)
+    with memory.training(inputs):
+        out = layers[1](layers[0](inputs)[0])[0]
+    with memory.backward():
+        out.sum().backward()
+    assert set(noting.recomputed) == {0, 1}
+    memory.close()
+
+
+def test_what_cannot_be_done_ends_the_job_with_the_layers_name() -> None:
+    made = LAYERS["lstm"]()
+    with through_time(made, slots=1) as passes:
+        passes.forward = True
+        with pytest.raises(TrainingError, match="encoder is given a PackedSequence"):
+            made(pack_sequence([torch.randn(3, 6)]))
+        with pytest.raises(
+            TrainingError, match=r"encoder has 20,001 pieces of time: .* take several steps as one"
+        ):
+            made(torch.randn(1, 20_001, 6))
+        out = made(torch.randn(2, 3, 6))[0].sum()
+        out.backward(retain_graph=True)
+        with pytest.raises(TrainingError, match="encoder goes backward a second time"):
+            out.backward()
+
+
+@contextmanager
+def through_time(layer: nn.Module, recording: Any = None, **options: int) -> Iterator[Passes]:
+    passes = Passes()
+    site = Site(
+        part=layer,
+        device=torch.device("cpu"),
+        passes=passes,
+        recording=recording or Noting(),
+        repeats=True,
+        scratch="",
+    )
+    block = Block(modules=(layer,), layers=("encoder",), index=4)
+    surrounded = around_forward(layer, ThroughTime(site).around(block, ThroughTimeOptions(**options)))
+    try:
+        yield passes
+    finally:
+        surrounded.remove()
+
+
+class _Apart(torch.autograd.Function):
+    """Its backward part is a call of its own, so that each piece's gradients are summed before they meet others."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Callable[..., Any], *given: Tensor) -> tuple[Tensor, ...]:
+        with torch.enable_grad():
+            ctx.given = tuple(each.detach().requires_grad_(each.requires_grad) for each in given)
+            ctx.made = run(*ctx.given)
+        return tuple(each.detach() for each in ctx.made)
+
+    @staticmethod
+    def backward(ctx: Any, *of_made: Tensor) -> Any:
+        wanted = [each for each in ctx.given if each.requires_grad]
+        found = iter(torch.autograd.grad(ctx.made, wanted, of_made, allow_unused=True))
+        return None, *(next(found) if each.requires_grad else None for each in ctx.given)
+
+
+def in_pieces(layer: nn.RNNBase, steps: int) -> Callable[..., tuple[Tensor, Any]]:
+    """The layer on so many steps at a time, each of which goes backward by itself."""
+    names = [name for name, _ in layer.named_parameters()]
+    lstm = isinstance(layer, nn.LSTM)
+
+    def piece(inputs: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        state, weights = others[: -len(names)], others[-len(names) :]
+        hx = (tuple(state) if lstm else state[0]) if state else None
+        out, after = torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (inputs, hx))
+        return out, *(after if lstm else (after,))
+
+    def whole(inputs: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+        state = () if hx is None else tuple(hx) if lstm else (hx,)
+        found = []
+        for each in inputs.split(steps, time_of(layer)):
+            out, *after = _Apart.apply(piece, each, *state, *layer.parameters())
+            state = tuple(after)
+            found.append(out)
+        return torch.cat(found, time_of(layer)), state if lstm else state[0]
+
+    return whole
+
+
+def time_of(layer: nn.RNNBase) -> int:
+    return 1 if layer.batch_first else 0
+
+
+def state_of(layer: nn.RNNBase, batch: int) -> Any:
+    hidden = torch.randn(layer.num_layers, batch, layer.proj_size or layer.hidden_size)
+    return (
+        (hidden, torch.randn(layer.num_layers, batch, layer.hidden_size))
+        if isinstance(layer, nn.LSTM)
+        else hidden
+    )
+
+
+def gradients(
+    layer: nn.Module,
+    run: Callable[..., Any],
+    inputs: Tensor,
+    start: Any,
+    uses: str,
+    passes: Passes | None = None,
+) -> list[Tensor | None]:
+    """What comes out, and the gradients of inputs, start and parameters, after two passes."""
+    found: list[Tensor | None] = []
+    for _ in range(2):
+        given = [each.clone().requires_grad_() for each in (inputs, *tensors(start))]
+        state = None if start is None else tuple(given[1:]) if isinstance(start, tuple) else given[1]
+        if passes:
+            passes.forward = True
+        out, after = run(given[0], state)
+        if passes:
+            passes.forward = False
+        parts = [out] * (uses != "state") + list(tensors(after)) * (uses != "output")
+        sum(part.float().pow(3).sum() for part in parts).backward()
+        found += [*parts, *(each.grad for each in given), *(p.grad for p in layer.parameters())]
+        for parameter in layer.parameters():
+            parameter.grad = None
+    return found
+
+
+def tensors(state: Any) -> tuple[Tensor, ...]:
+    return () if state is None else state if isinstance(state, tuple) else (state,)
+
+
+def assert_same(found: list[Tensor | None], expected: list[Tensor | None]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or other is None or torch.equal(one, other)
