@@ -116,6 +116,24 @@ def test_a_database_that_cannot_be_used_is_named_with_the_remedy(
     assert remedy in said
 
 
+@pytest.mark.parametrize("text", ["a note", "a note " * 999])
+def test_what_is_no_database_is_left_as_it_is(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is somebody's file, which a wrong URL names, directly or by a link: neither closed to others nor locked."""
+    (tmp_path / "theirs").mkdir()
+    theirs = tmp_path / "theirs" / "notes"
+    theirs.write_text(text)
+    theirs.chmod(0o644)
+    link = tmp_path / "trainyard.db"
+    link.symlink_to(theirs)
+    for url in (f"sqlite:///{theirs}", f"sqlite:///{link}"):
+        said = serve(tmp_path / "data", monkeypatch, database_url=url)
+        assert said.startswith(f"error: database {theirs}: it is no SQLite database. Name another file")
+        assert (theirs.read_text(), theirs.stat().st_mode & 0o777) == (text, 0o644)
+        assert list(theirs.parent.iterdir()) == [theirs]
+
+
 @pytest.mark.parametrize("url", URLS)
 def test_a_url_that_names_no_database_is_refused_without_its_password(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
