@@ -169,7 +169,8 @@ def _unwritable(field: str, value: Path, error: OSError) -> UserError:
 @contextmanager
 def _locked(path: Path, field: str, value: Path, address: str) -> Iterator[None]:
     try:
-        if path.exists() and not path.is_file():  # whoever opens a pipe waits
+        # Whoever opens a pipe waits; behind a link is somebody's file, and what is written here takes its place.
+        if path.is_symlink() or (path.exists() and not path.is_file()):
             raise OSError(errno.EINVAL, f"{path.name} is no file")
         private.file(path)
         file = path.open("a+", encoding="utf-8")

@@ -158,10 +158,14 @@ def test_a_cache_that_is_no_folder_is_named(
 
 @pytest.mark.parametrize("name", ["server.lock", "trainyard.db.lock"])
 def test_a_lock_that_is_no_file_is_named(data_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe: whoever opens it waits."""
-    (data_dir / name).unlink(missing_ok=True)
-    os.mkfifo(data_dir / name)
-    assert f"cannot be written ({name} is no file)" in serve(data_dir, monkeypatch)
+    """A pipe: whoever opens it waits. A link: what stands in the file that it names stays."""
+    theirs = data_dir / "theirs"
+    theirs.write_text("a note")
+    for trap in (os.mkfifo, lambda path: path.symlink_to(theirs)):
+        (data_dir / name).unlink(missing_ok=True)
+        trap(data_dir / name)
+        assert f"cannot be written ({name} is no file)" in serve(data_dir, monkeypatch)
+    assert theirs.read_text() == "a note"
 
 
 def test_the_demo_says_the_same(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
