@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.middleware.gzip import GZipMiddleware
 
 from backend.api import document, page, problems, router
+from backend.api.dates import Dates
 from backend.api.deps import problems as problem_responses
 from backend.api.gate import Gate
 from backend.api.guard import Guard
@@ -46,6 +47,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         responses=problem_responses(422),
     )
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
+    app.add_middleware(Dates)
     app.add_middleware(Methods)
     app.add_middleware(Gate)
     app.add_middleware(Guard, hosts=settings.hosts, any_ip=settings.for_others, max_json_bytes=MAX_BODY_BYTES)

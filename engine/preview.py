@@ -22,14 +22,19 @@ from engine.simulate.declared import wire_bytes_by_layer
 
 _NAMED = 6
 """Layers that a note names at most."""
+MOST_MESSAGES = 1_000_000
+"""Of one step, of units that are alike only one's: to play out so many takes some twenty seconds."""
 
 
-def rows(plan: Plan | Wrapper, model: ModelDescription, job: JobSpec) -> list[Row]:
-    """The table of a resolved plan, in forward order. Empty for a peer."""
+def rows(
+    plan: Plan | Wrapper, model: ModelDescription, job: JobSpec, *, most: int | None = None
+) -> list[Row]:
+    """The table of a resolved plan, in forward order. Empty for a peer. Raises UserError where more than `most`
+    messages would have to be played out for it, which takes minutes with many workers and many layers."""
     if isinstance(plan, Wrapper):
         return []
     described = {layer.name: layer for layer in model.layers}
-    wire = wire_bytes_by_layer(plan, model, job.cluster.workers, job.network.hosts)
+    wire = wire_bytes_by_layer(plan, model, job.cluster.workers, job.network.hosts, most=most)
     units = Counter(layer for unit in cut(plan, model) for layer in set(unit.layers))
     found = []
     for entry in plan.layers:

@@ -14,6 +14,8 @@ from backend.errors import SurroundingsError
 
 NO_DATABASE = "not a database"
 DAMAGED = "malformed"
+MAGIC = b"SQLite format 3\0"
+"""So begins every file of SQLite's that is not empty."""
 REMEDIES = (
     ("full", "the disk under it is full", "Free space there; what was acknowledged is safe"),
     ("locked", "another program holds its lock", "End that program, or its open transaction"),
@@ -40,8 +42,9 @@ class DatabaseUnavailableError(SurroundingsError):
 
 
 def check_file(path: Path) -> None:
-    """Raises DatabaseUnavailableError for what SQLite has no words for: something else than a file in the place of a
-    database, and one that it could read only, which it would say at the first write."""
+    """Raises DatabaseUnavailableError for what SQLite says too late, or has no words for: something else than a file in
+    the place of a database, a file that is none, whose permissions are not ours to change, and one that can only be
+    read, which SQLite would say at the first write."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -52,8 +55,13 @@ def check_file(path: Path) -> None:
             f"database {path}: it is {what}, and no file. Move it away, or name another file with "
             "TRAINYARD_DATABASE_URL"
         )
-    if os.access(path, os.R_OK) and not os.access(path, os.W_OK):
-        rule, remedy = _meaning("readonly")
+    if not os.access(path, os.R_OK):
+        return  # SQLite says so
+    with path.open("rb") as file:
+        begins = file.read(len(MAGIC))
+    wrong = NO_DATABASE if begins not in {b"", MAGIC} else None if os.access(path, os.W_OK) else "readonly"
+    if wrong is not None:
+        rule, remedy = _meaning(wrong)
         raise DatabaseUnavailableError(f"database {path}: {rule}. {remedy}")
 
 

@@ -134,7 +134,7 @@ class JobFacts:
         return tuple(name for name, _ in self._described)
 
     def layer(self, index: int) -> str:
-        """A layer's name as requests and files have it; events of no layer have none."""
+        """A layer's name as requests and files have it; events that belong to no layer have none."""
         return self._at(self.layers, index)
 
     @cached_property
@@ -144,7 +144,7 @@ class JobFacts:
 
     def title(self, index: int) -> str:
         """What people read as a layer's name, in tables and figures alike: `classifier.fc6`, or `4 (Conv2d)`; empty for
-        events of no layer."""
+        events that belong to no layer."""
         return self._at(self.titles, index)
 
     @cached_property

@@ -60,7 +60,9 @@ def heatmap(source: Source, request: FigureRequest) -> go.Figure:
     layers = max(len(job.layers), int(waits["layer"].max(initial=-1)) + 1)
     stride = max(1, count * PIXELS_PER_STEP // (3 * request.width))
     stride = -(-stride // size) * size
-    waits["layer"][waits["layer"] < 0] = layers  # the last row: what is of no layer, as all of ddp's waits
+    waits["layer"][waits["layer"] < 0] = (
+        layers  # the last row: what belongs to no layer, as all of ddp's waits
+    )
     edges, shares = wait_shares(rows, waits, layers + 1, stride)
     moved = np.zeros((layers, last - first + 1), np.int64)
     for link in source.links():
@@ -120,14 +122,14 @@ def draw(
     moved: tuple[float, int, np.ndarray],
     request: FigureRequest,
 ) -> go.Figure:
-    """The figure of `waits` (edges in s, shares; those behind the layers' are of no layer) and `moved` (first bin's
+    """The figure of `waits` (edges in s, shares; those behind the layers' belong to no layer) and `moved` (first bin's
     start in s, bin in ns, bytes)."""
     colours = COLOURS[request.theme]
     start_s, bin_ns, sent = moved
     size = 1 if bin_ns == BIN_NS else layers_per_row(len(job.layers))
     rows = rows_of_layers(len(sent), max(sent.shape[1], waits[1].shape[1]), size)
     named, other = np.split(waits[1], [len(sent)])
-    other = other[other.any(axis=1)]  # of no layer: one row, where anything was waited for
+    other = other[other.any(axis=1)]  # belongs to no layer: one row, where anything was waited for
     waits, sent = (waits[0], np.concatenate([merged(named, rows), other])), merged(sent, rows)
     titles = ["<b>exposed wait</b>, share of the step", "<b>bytes sent</b> by all parties, per second"]
     map_px = max(90, min(ROW_PX * len(rows), MAX_ROWS_PX))
@@ -200,7 +202,7 @@ def draw(
         (figure.layout.yaxis2, names, _label),
     ):
         texts = [label(job, rows[i], room) for i in chosen]
-        behind = said[len(rows) :]  # the row of no layer has its name always
+        behind = said[len(rows) :]  # the row without a layer has its name always
         axis.update(tickvals=[*said[chosen], *behind], ticktext=[*texts, *behind])
     figure.update_xaxes(tickformat="~s", ticksuffix="s", showgrid=False)
     figure.update_layout(hovermode="closest", margin={"b": TIMES_PX})

@@ -27,7 +27,7 @@ class LinkBytes:
     layers: np.ndarray
     """(L, n) bytes of each layer in each bin."""
     other: np.ndarray
-    """(n) bytes of no layer."""
+    """(n) bytes that belong to no layer."""
 
     @property
     def total(self) -> np.ndarray:

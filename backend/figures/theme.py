@@ -42,7 +42,7 @@ class Colours:
     """Exposed waiting: the reserved red."""
     wait_soft: str
     other: str
-    """Bytes of no layer, waiting for input."""
+    """Bytes that belong to no layer, waiting for input."""
     idle: str
     compute: str
     veil: str

@@ -106,7 +106,7 @@ class EventQuery(Schema):
     kind: str | None = Field(default=None, max_length=200)
     """One kind, or several with commas, e.g. `wait,receive`."""
     layer: int | None = Field(default=None, ge=-1, le=2**15 - 1)
-    """Index of the layer; -1: of no layer."""
+    """Index of the layer; -1: belongs to no layer."""
     step_from: Step = None
     """The first step."""
     step_to: Step = None

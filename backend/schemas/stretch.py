@@ -61,8 +61,8 @@ class StretchBytes(Schema):
 
 
 class StretchLayer(Schema):
-    """One layer, or neighbouring ones, where deep networks share rows of wide bins; `index` -1: of no layer (headers,
-    control, collectives of several layers)."""
+    """One layer, or neighbouring ones, where deep networks share rows of wide bins; `index` -1: belongs to no layer
+    (headers, control, collectives of several layers)."""
 
     layer: str
     layer_name: str
@@ -93,7 +93,7 @@ class LinkStretch(Schema):
     links: list[StretchLink]
     """Those that moved anything."""
     layers: list[StretchLayer]
-    """Those that moved anything or were waited for, in the model's order; what is of no layer comes last."""
+    """Those that moved anything or were waited for, in the model's order; what belongs to no layer comes last."""
     waits: int
     """Exposed waits that fall into the stretch, of all workers."""
     waited_ns: int

@@ -12,7 +12,7 @@ class Ahead(Schema):
 
     layer: str
     layer_name: str
-    """What people read as its name: `4 (Conv2d)` of a layer called `4`; empty: of no layer."""
+    """What people read as its name: `4 (Conv2d)` of a layer called `4`; empty: belongs to no layer."""
     ns: int
     """For how long they were on the wire meanwhile; messages to several peers overlap."""
 

@@ -50,7 +50,7 @@ class LinkReader:
             layers = 1 if asked.layer is not None else len(source.job.layers)
 
             def values(level: int, bins: int) -> int:
-                """Of so many bins: a row for each layer, or for those that share one, and one of no layer."""
+                """Of so many bins: a row for each layer, or for those that share one, and one that belongs to none."""
                 rows = -(-layers // (layers_per_row(layers) if level else 1)) + 1
                 return rows * len(links) * len(directions) * bins
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, exc, text
 
 from backend import private
 from backend.db.engine import open_engine, sqlite_file
-from backend.db.trouble import DatabaseUnavailableError, explained
+from backend.db.trouble import DatabaseUnavailableError, check_file, explained
 from engine.errors import UserError
 
 NAME = "server.lock"
@@ -60,12 +60,14 @@ def database_held(
 ) -> Iterator[None]:
     """The same for a database, which servers with different directories may share by mistake: a lock beside a SQLite
     file, an advisory lock in PostgreSQL, held by a connection that does nothing else. Where that one breaks the lock is
-    taken again; `lost` is called where another server was faster."""
+    taken again; `lost` is called where another server was faster. Raises DatabaseUnavailableError for a file that is
+    no database."""
     file = sqlite_file(url)
     if file is None:
         with _advisory_held(url, address, lost):
             yield
         return
+    check_file(file)  # beside what is no database nothing of ours is left
     with _locked(file.with_name(f"{file.name}.lock"), "database_url", file, address):
         yield
 
@@ -167,7 +169,8 @@ def _unwritable(field: str, value: Path, error: OSError) -> UserError:
 @contextmanager
 def _locked(path: Path, field: str, value: Path, address: str) -> Iterator[None]:
     try:
-        if path.exists() and not path.is_file():  # whoever opens a pipe waits
+        # Whoever opens a pipe waits; behind a link is somebody's file, and what is written here takes its place.
+        if path.is_symlink() or (path.exists() and not path.is_file()):
             raise OSError(errno.EINVAL, f"{path.name} is no file")
         private.file(path)
         file = path.open("a+", encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from backend.schemas.plans import PlannedLayer, PlanView
@@ -18,6 +18,7 @@ from engine.plan.consistency import averages, drifts
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Consistency, Input, MessageCost, Plan, Servers, Wrapper
+from engine.plan.row import Row
 from engine.plan.serde import from_plain
 from engine.plan.traffic import spread_over_period
 from engine.plan.units import cut
@@ -31,6 +32,8 @@ class Planned:
     spec: JobSpec
     description: ModelDescription
     plan: Plan | Wrapper
+    rows: Sequence[Row] | None = None
+    """Its table, where that has been made."""
 
 
 class Planner:
@@ -51,7 +54,9 @@ class Planner:
         self._check_devices(spec)
         _check_lab(spec)
         description = self.describe(spec, asker)
-        return Planned(spec=spec, description=description, plan=build_plan(spec, description, message))
+        plan = build_plan(spec, description, message)
+        rows = preview.rows(plan, description, spec, most=preview.MOST_MESSAGES)
+        return Planned(spec=spec, description=description, plan=plan, rows=rows)
 
     def describe(self, spec: JobSpec, asker: Asker | None = None) -> ModelDescription:
         """What the job's model is on its data. Raises as `plan` does."""
@@ -83,7 +88,7 @@ def view(planned: Planned) -> PlanView:
     """A plan as the API shows it."""
     spec, description, plan = planned.spec, planned.description, planned.plan
     by_name = {layer.layer: layer for layer in plan.layers}
-    rows = preview.rows(plan, description, spec)
+    rows = preview.rows(plan, description, spec) if planned.rows is None else list(planned.rows)
     return PlanView(
         strategy=plan.strategy,
         peer=plan.runner if isinstance(plan, Wrapper) else None,

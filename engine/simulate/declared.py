@@ -15,8 +15,7 @@ was described with, which is of the longest.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -25,6 +24,7 @@ from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
 from engine.consistency.every_step import EveryStep
 from engine.consistency.policies import policy_of
+from engine.errors import UserError
 from engine.plan.cluster import parties, team_of
 from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
@@ -62,17 +62,24 @@ class AtOnce:
     """A network in which every message is there at once: for bytes, which do not depend on when they move."""
 
     def __init__(
-        self, clock: VirtualClock, hosts: Mapping[int, str], deliver: Callable[[int, Header], None]
+        self,
+        clock: VirtualClock,
+        hosts: Mapping[int, str],
+        deliver: Callable[[int, Header], None],
+        *,
+        count: Callable[[], None] = lambda: None,
     ) -> None:
-        """As `VirtualNetwork` takes them."""
+        """As `VirtualNetwork` takes them. `count` is called for each message."""
         self._clock = clock
         self._deliver = deliver
+        self._count = count
         self.passed: list[Passed] = []
 
     def send(
         self, source: int, destination: int, header: Header, on_sent: Callable[[], None] | None = None
     ) -> None:
         """Deliver a message, when what happens now has happened."""
+        self._count()
         self._clock.at(self._clock.now_ns, partial(self._deliver, destination, header))
         if on_sent is not None:
             self._clock.at(self._clock.now_ns, on_sent)
@@ -95,7 +102,12 @@ def declared(
         (unit, source, destination, size * (steps or 1))
         for unit, source, destination, size in crossings(plan, model, workers)
     )
-    for unit, source, destination, size in chain(_exchanged(plan, model, workers, steps), crossing):
+    exchanged = (
+        (unit, places[source], places[destination], size)
+        for unit, places, played in _exchanged(plan, model, workers, steps)
+        for (source, destination, _), size in played.moved.items()
+    )
+    for unit, source, destination, size in chain(exchanged, crossing):
         yield Transfer(
             source=source,
             destination=destination,
@@ -106,32 +118,69 @@ def declared(
         )
 
 
+class _Played:
+    """What units that are alike move, and between which parties of their team."""
+
+    def __init__(self, moved: Moved) -> None:
+        self.moved = moved
+        self._across: dict[range, int] = {}
+
+    def across(self, places: range, at: Sequence[str]) -> int:
+        """Bytes between parties of different hosts (`at`), where the team's parties are at these `places`."""
+        if places not in self._across:
+            self._across[places] = sum(
+                size for (one, other, _), size in self.moved.items() if at[places[one]] != at[places[other]]
+            )
+        return self._across[places]
+
+
 def _exchanged(
-    plan: Plan, model: ModelDescription, workers: int, steps: int | None
-) -> Iterator[tuple[Unit, int, int, int]]:
-    """(unit, source, destination, bytes) of what every layer's exchange moves; parties by their index."""
+    plan: Plan, model: ModelDescription, workers: int, steps: int | None, most: int | None = None
+) -> Iterator[tuple[Unit, range, _Played]]:
+    """Every unit, which parties those of its team are, and what they move. Raises UserError where that takes more than
+    `most` messages."""
     choices = {layer.layer: layer for layer in plan.layers}
-    known: dict[Hashable, Moved] = {}
+    known: dict[Hashable, _Played] = {}
+    everybody = range(len(parties(plan, workers)))
+    count = _Limit(most, workers).count if most is not None else lambda: None
     for unit in cut(plan, model):
         layer = choices[unit.layers[0]]
         team = team_of(plan, layer, workers)
         key = _alike(layer, unit, len(team))
         if key not in known:
-            known[key] = simulate(
-                plan,
-                model,
-                workers=len(team),
-                steps=steps or 1,
-                policy=partial(
-                    EveryStep if steps is None else partial(policy_of, plan.consistency), len(team)
-                ),
-                exchanges=_averages(plan, len(team), steps),
-                network=AtOnce,
-                units=(unit,),
-            ).moved
-        for (one, other, _), size in known[key].items():
-            source, destination = (team[one], team[other]) if layer.placement == "stage" else (one, other)
-            yield unit, source, destination, size
+            known[key] = _Played(
+                simulate(
+                    plan,
+                    model,
+                    workers=len(team),
+                    steps=steps or 1,
+                    policy=partial(
+                        EveryStep if steps is None else partial(policy_of, plan.consistency), len(team)
+                    ),
+                    exchanges=_averages(plan, len(team), steps),
+                    network=partial(AtOnce, count=count),
+                    units=(unit,),
+                ).moved
+            )
+        yield unit, team if layer.placement == "stage" else everybody, known[key]
+
+
+class _Limit:
+    """Of messages: with many workers, playing them out takes minutes, in which somebody waits for an answer."""
+
+    def __init__(self, most: int, workers: int) -> None:
+        self._left = self._most = most
+        self._workers = workers
+
+    def count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise UserError(
+                "cluster.workers",
+                self._workers,
+                f"one step of this plan takes more than {self._most:,} messages, too many to tell its bytes",
+                "Use fewer workers, or a strategy with fewer messages",
+            )
 
 
 def _averages(plan: Plan, workers: int, steps: int | None) -> Exchanges | None:
@@ -158,24 +207,26 @@ def wire_bytes(plan: Plan | Wrapper, model: ModelDescription, workers: int, host
 
 
 def wire_bytes_by_layer(
-    plan: Plan | Wrapper, model: ModelDescription, workers: int, hosts: int | None = None
+    plan: Plan | Wrapper,
+    model: ModelDescription,
+    workers: int,
+    hosts: int | None = None,
+    *,
+    most: int | None = None,
 ) -> dict[str, int]:
     """The same for each layer; a bucket's bytes are shared out by its layers' elements, an edge's belong to the layer
-    that it leads to."""
+    that it leads to. Raises UserError where more than `most` messages would have to be played out for it."""
     if isinstance(plan, Wrapper):
         return {}
     state = plan.consistency.travelling_state
     owner = {p.name: layer.name for layer in model.layers for p in carried(layer, state)}
-    by_unit: dict[int, int] = defaultdict(int)
     totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}
-    units = cut(plan, model)
-    for transfer in declared(plan, model, workers, hosts):
-        if transfer.wire and transfer.unit < len(units):
-            by_unit[transfer.unit] += transfer.bytes
-        elif transfer.wire:
-            totals[transfer.layer] += transfer.bytes
-    for unit in units:
-        size, before = by_unit[unit.index], 0
+    at = [party.host for party in parties(plan, workers, hosts)]
+    for unit, source, destination, size in crossings(plan, model, workers):
+        if at[source] != at[destination]:
+            totals[unit.layers[0]] += size
+    for unit, places, played in _exchanged(plan, model, workers, None, most):
+        size, before = played.across(places, at), 0
         for segment in unit.segments:  # shared out so that not a byte is lost to rounding
             after = before + segment.count
             totals[owner[segment.parameter]] += size * after // unit.count - size * before // unit.count

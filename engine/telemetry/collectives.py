@@ -2,9 +2,9 @@
 
 They have connections of their own, on which the kernel counts (`sockets.py`): that count is the truth. Whoever issues a
 collective knows whose tensors lie in its buffer. What the algorithm moves of a buffer is divided among these layers by
-their sizes in it, as far as the count reaches; what is counted beyond that is of no layer: headers, and whatever else
-torch.distributed sends. Where it sends by other ways than TCP (NVLink, InfiniBand), nothing is counted here, and no
-layer is given anything.
+their sizes in it, as far as the count reaches; what is counted beyond that belongs to no layer: headers, and whatever
+else torch.distributed sends. Where it sends by other ways than TCP (NVLink, InfiniBand), nothing is counted here, and
+no layer is given anything.
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import make_url
 
+from engine import preview
 from tests.backend.job_specs import JSON, job_spec, submit
 
 
@@ -26,13 +28,29 @@ def test_a_submission_answers_the_job_with_its_plan(api: TestClient) -> None:
 
 
 def test_the_preview_is_the_plan_that_a_submission_gets(api: TestClient) -> None:
-    preview = api.post("/api/v1/plans", json=job_spec())
-    assert preview.status_code == 200
+    shown = api.post("/api/v1/plans", json=job_spec())
+    assert shown.status_code == 200
     before = len(api.get("/api/v1/jobs").json()["items"])
     job = submit(api)
-    assert job["plan"] == preview.json()
-    assert api.get(f"/api/v1/jobs/{job['id']}/plan").json() == preview.json()
+    assert job["plan"] == shown.json()
+    assert api.get(f"/api/v1/jobs/{job['id']}/plan").json() == shown.json()
     assert len(api.get("/api/v1/jobs").json()["items"]) == before + 1
+
+
+def test_a_plan_that_takes_minutes_to_tell_is_refused(
+    api: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With many workers and many layers that are not alike, one step is millions of messages."""
+    monkeypatch.setattr(preview, "MOST_MESSAGES", 10)
+    before = api.get("/api/v1/jobs").json()["items"]
+    for path in ("/api/v1/plans", "/api/v1/jobs"):
+        answer = api.post(path, json=job_spec())
+        assert answer.status_code == 422
+        (error,) = answer.json()["errors"]
+        assert (error["field"], error["value"]) == ("cluster.workers", 2)
+        assert "more than 10 messages" in error["rule"]
+        assert "Use fewer workers" in error["remedy"]
+    assert api.get("/api/v1/jobs").json()["items"] == before
 
 
 def test_a_composed_job_says_which_override_set_what(api: TestClient) -> None:

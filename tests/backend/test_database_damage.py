@@ -116,6 +116,24 @@ def test_a_database_that_cannot_be_used_is_named_with_the_remedy(
     assert remedy in said
 
 
+@pytest.mark.parametrize("text", ["a note", "a note " * 999])
+def test_what_is_no_database_is_left_as_it_is(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is somebody's file, which a wrong URL names, directly or by a link: neither closed to others nor locked."""
+    (tmp_path / "theirs").mkdir()
+    theirs = tmp_path / "theirs" / "notes"
+    theirs.write_text(text)
+    theirs.chmod(0o644)
+    link = tmp_path / "trainyard.db"
+    link.symlink_to(theirs)
+    for url in (f"sqlite:///{theirs}", f"sqlite:///{link}"):
+        said = serve(tmp_path / "data", monkeypatch, database_url=url)
+        assert said.startswith(f"error: database {theirs}: it is no SQLite database. Name another file")
+        assert (theirs.read_text(), theirs.stat().st_mode & 0o777) == (text, 0o644)
+        assert list(theirs.parent.iterdir()) == [theirs]
+
+
 @pytest.mark.parametrize("url", URLS)
 def test_a_url_that_names_no_database_is_refused_without_its_password(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
@@ -140,10 +158,14 @@ def test_a_cache_that_is_no_folder_is_named(
 
 @pytest.mark.parametrize("name", ["server.lock", "trainyard.db.lock"])
 def test_a_lock_that_is_no_file_is_named(data_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe: whoever opens it waits."""
-    (data_dir / name).unlink(missing_ok=True)
-    os.mkfifo(data_dir / name)
-    assert f"cannot be written ({name} is no file)" in serve(data_dir, monkeypatch)
+    """A pipe: whoever opens it waits. A link: what stands in the file that it names stays."""
+    theirs = data_dir / "theirs"
+    theirs.write_text("a note")
+    for trap in (os.mkfifo, lambda path: path.symlink_to(theirs)):
+        (data_dir / name).unlink(missing_ok=True)
+        trap(data_dir / name)
+        assert f"cannot be written ({name} is no file)" in serve(data_dir, monkeypatch)
+    assert theirs.read_text() == "a note"
 
 
 def test_the_demo_says_the_same(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ def test_a_stretch_has_each_layers_bytes_over_each_link(api: TestClient, run: Po
         0: [(0, 2_000, 0.1), (1, 2_000, 0.1)], 1: [(0, 4_000, 0.2), (1, 4_000, 0.2)],
         -1: [(0, 200, 0.01), (1, 200, 0.01)],
     }  # fmt: skip
-    assert [row["index"] for row in found["layers"]][-1] == -1, "what is of no layer comes last"
+    assert [row["index"] for row in found["layers"]][-1] == -1, "what belongs to no layer comes last"
     assert found["steps_without_events"] == 0
     assert [one["key"] for one in asked(from_ns=0, to_ns=1)["links"]][-1] == "0:lo"
     assert asked(from_ns=10**12, to_ns=10**12 + 1)["layers"] == []

@@ -240,7 +240,7 @@ def test_many_workers_and_layers_have_few_rows(database: Database) -> None:
     server = Recorder(SERVER, "server 0", lambda: 0, None, attempt=attempt, flush_s=3600)
     for worker in range(100):
         server.staleness.count(worker % 6, worker, worker, 0)
-    server.staleness.count(9, 120, 3, 0)  # of no layer, and no worker, of the job
+    server.staleness.count(9, 120, 3, 0)  # belongs to no layer, and no worker, of the job
     server.close()
     for body in server.memory:
         accept(database, attempt, TOKEN, body)

@@ -181,7 +181,7 @@ def test_a_selected_stretch_has_a_table_that_can_be_taken_along(page: Page, clie
     assert len(head) == 2 + len(found.links)
     for row in found.layers:
         cells = table.locator(f"tr[data-layer='{row.index}']").locator("th, td").all_inner_texts()
-        assert cells[0] == ("of no layer" if row.index < 0 else row.layer_name)
+        assert cells[0] == ("belongs to no layer" if row.index < 0 else row.layer_name)
         assert bool(cells[1]) == bool(row.waits)
         for one in row.moved:
             said = re.search(r"([\d.]+) %", cells[2 + one.link])

@@ -15,12 +15,13 @@ from engine.consistency.bounded_staleness import BoundedStaleness
 from engine.consistency.every_step import EveryStep
 from engine.consistency.own_pace import OwnPaceSettings
 from engine.consistency.policy import Policy
+from engine.errors import UserError
 from engine.plan.cluster import shard_party
 from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Servers
 from engine.plan.units import cut
 from engine.protocol.peers import AHEAD
-from engine.simulate.declared import declared
+from engine.simulate.declared import declared, wire_bytes, wire_bytes_by_layer
 from engine.simulate.network import VirtualNetwork
 from engine.simulate.run import Compute, simulate
 from engine.transport.backlog import LEAST_FRAGMENT_BYTES
@@ -43,6 +44,28 @@ def test_what_moves_is_what_is_declared(strategy: str, workers: int) -> None:
     for one in declared(plan, model, workers):
         said[one.source, one.destination, one.unit] += one.bytes
     assert said == found.moved
+
+
+@pytest.mark.parametrize("hosts", [None, 2])
+@pytest.mark.parametrize("strategy", PLANNED)
+def test_layers_have_all_that_crosses_the_network(strategy: str, hosts: int | None) -> None:
+    """Parties of one host talk for free: what a unit moves depends on where its parties are."""
+    model = described("alexnet")
+    plan = planned(strategy, model, 4)
+    by_layer = wire_bytes_by_layer(plan, model, 4, hosts)
+    assert sum(by_layer.values()) == wire_bytes(plan, model, 4, hosts)
+    assert all(by_layer[layer.layer] > 0 for layer in plan.layers if layer.exchanges and hosts is None)
+
+
+@pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap", "decentralized-async"])
+def test_no_more_messages_are_played_out_than_somebody_waits_for(strategy: str) -> None:
+    model = described("alexnet")
+    plan = planned(strategy, model, 16)
+    with pytest.raises(
+        UserError, match=r"cluster.workers = 16: one step .* more than 200 messages, .*Use fewer"
+    ):
+        wire_bytes_by_layer(plan, model, 16, most=200)
+    assert wire_bytes_by_layer(plan, model, 16, most=10**6) == wire_bytes_by_layer(plan, model, 16)
 
 
 @pytest.mark.parametrize(

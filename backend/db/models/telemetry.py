@@ -117,7 +117,7 @@ class LinkBin(Base):
     direction: Mapped[int] = key(SmallInteger)
     """`engine.telemetry.events.Direction`: 0 transmitted, 1 received."""
     layer: Mapped[int] = key(SmallInteger)
-    """-1: of no layer; -2: all that the interface counted."""
+    """-1: belongs to no layer; -2: all that the interface counted."""
     bytes: Mapped[BigInt]
 
 

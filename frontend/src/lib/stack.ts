@@ -21,7 +21,7 @@ interface Panel {
 
 interface Area {
   name: string;
-  /** The first and last one; -1: of no layer. */
+  /** The first and last one; -1: belongs to no layer. */
   layers: [number, number];
   /** bit/s in each bin. */
   values: Column;

@@ -36,7 +36,7 @@ test("bytes, shares and waits have a column each, unrounded, with their units", 
       '"worker 0 receives, eth0 on a (bytes)","worker 0 receives, eth0 on a (share of the rate)"',
     "all,1.234567,2,1536,0.3456,10,",
     "fc1,1.234567,2,1500,0.3375,,",
-    "of no layer,0,0,,,10,",
+    "belongs to no layer,0,0,,,10,",
     "",
   ]);
 });

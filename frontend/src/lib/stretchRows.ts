@@ -22,7 +22,7 @@ export function stretchRows({ links, layers, waits, waited_ns }: LinkStretch): C
     ["layer", "waited for (ms)", "waits", ...heads],
     ["all", waited_ns / 1e6, waits, ...links.flatMap(({ bytes, share }) => [bytes, share])],
     ...layers.map((row) => [
-      row.index < 0 ? "of no layer" : row.layer,
+      row.index < 0 ? "belongs to no layer" : row.layer,
       row.waited_ns / 1e6,
       row.waits,
       ...links.flatMap((_, link) => {

@@ -144,7 +144,7 @@ const Row = memo(function Row({ row, links, ...asked }: RowProps) {
   return (
     <Table.Tr data-layer={row.index} {...layerRow({ layer: oneOf(row), ...asked })}>
       <Table.Th scope="row" fw={400}>
-        {row.index < 0 ? "of no layer" : row.layer_name}
+        {row.index < 0 ? "belongs to no layer" : row.layer_name}
       </Table.Th>
       <Waited of={row} />
       {cells.map((cell, link) => (
