@@ -25,10 +25,10 @@ from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
 from engine.consistency.every_step import EveryStep
 from engine.consistency.policies import policy_of
-from engine.plan.cluster import parties, team_of
+from engine.plan.cluster import parties
 from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
-from engine.plan.edges import crossings
+from engine.plan.edges import edge_units
 from engine.plan.plan import LayerPlan, Plan, Wrapper
 from engine.plan.units import Unit, carried, cut
 from engine.simulate.clock import VirtualClock
@@ -66,6 +66,7 @@ class AtOnce:
     ) -> None:
         """As `VirtualNetwork` takes them."""
         self._clock = clock
+        self._parties = tuple(hosts)
         self._deliver = deliver
         self.passed: list[Passed] = []
 
@@ -76,6 +77,16 @@ class AtOnce:
         self._clock.at(self._clock.now_ns, partial(self._deliver, destination, header))
         if on_sent is not None:
             self._clock.at(self._clock.now_ns, on_sent)
+
+    def lose(self, party: int, hears: Callable[[int], None]) -> None:
+        """See Network: nothing is on its way."""
+        self.meet(party, hears)
+
+    def meet(self, party: int, hears: Callable[[int], None]) -> None:
+        """See Network."""
+        for other in self._parties:
+            if other != party:
+                self._clock.at(self._clock.now_ns, partial(hears, other))
 
 
 def declared(
@@ -91,11 +102,9 @@ def declared(
     if isinstance(plan, Wrapper):
         return
     at = [party.host for party in parties(plan, workers, hosts)]
-    crossing = (
-        (unit, source, destination, size * (steps or 1))
-        for unit, source, destination, size in crossings(plan, model, workers)
-    )
-    for unit, source, destination, size in chain(_exchanged(plan, model, workers, steps), crossing):
+    for unit, source, destination, size in chain(
+        _exchanged(plan, model, workers, steps), _crossing(plan, model, workers, steps or 1)
+    ):
         yield Transfer(
             source=source,
             destination=destination,
@@ -114,24 +123,36 @@ def _exchanged(
     known: dict[Hashable, Moved] = {}
     for unit in cut(plan, model):
         layer = choices[unit.layers[0]]
-        team = team_of(plan, layer, workers)
-        key = _alike(layer, unit, len(team))
+        key = _alike(layer, unit)
         if key not in known:
             known[key] = simulate(
                 plan,
                 model,
-                workers=len(team),
+                workers=workers,
                 steps=steps or 1,
-                policy=partial(
-                    EveryStep if steps is None else partial(policy_of, plan.consistency), len(team)
-                ),
-                exchanges=_averages(plan, len(team), steps),
+                policy=partial(EveryStep if steps is None else partial(policy_of, plan.consistency), workers),
+                exchanges=_averages(plan, workers, steps),
                 network=AtOnce,
                 units=(unit,),
+                edges=False,
             ).moved
-        for (one, other, _), size in known[key].items():
-            source, destination = (team[one], team[other]) if layer.placement == "stage" else (one, other)
+        for (source, destination, _), size in known[key].items():
             yield unit, source, destination, size
+
+
+def _crossing(
+    plan: Plan, model: ModelDescription, workers: int, steps: int
+) -> Iterator[tuple[Unit, int, int, int]]:
+    """The same of what stages and devices send one another: every step's passes are alike."""
+    if not plan.edges:
+        return
+    units = {unit.index: unit for unit in edge_units(plan, model)}
+    moved = simulate(
+        plan, model, workers=workers, steps=1, policy=partial(EveryStep, workers), network=AtOnce, units=()
+    ).moved
+    for (source, destination, unit), size in moved.items():
+        if size:
+            yield units[unit], source, destination, size * steps
 
 
 def _averages(plan: Plan, workers: int, steps: int | None) -> Exchanges | None:
@@ -143,12 +164,12 @@ def _averages(plan: Plan, workers: int, steps: int | None) -> Exchanges | None:
     return found
 
 
-def _alike(layer: LayerPlan, unit: Unit, workers: int) -> Hashable:
+def _alike(layer: LayerPlan, unit: Unit) -> Hashable:
     """What a unit's bytes depend on."""
     factors = layer.layer if "factored" in EXCHANGE[layer.exchange].traits else None
     return (
         layer.exchange, layer.encoding, layer.answer_encoding, layer.update, layer.order.returns, factors,
-        unit.count, unit.dtype, unit.shard, layer.fragment, workers,
+        unit.count, unit.dtype, unit.shard, layer.fragment, layer.placement, layer.place,
     )  # fmt: skip
 
 
