@@ -132,6 +132,10 @@ class Launch:
         """What a shard's updates consisted of, where the job has it recorded."""
         return self.result / f"updates-{shard}.bin"
 
+    def random_states(self, rank: int, incarnation: int = 0) -> Path:
+        """With which random states a worker's steps began, where the job has its updates recorded."""
+        return self.result / f"random-{rank}.{incarnation}.bin"
+
     def summary(self, rank: int) -> Path:
         """A worker's figures: the last thing that it writes, so a worker without them has not finished."""
         return self.result / ("summary.json" if rank == 0 else f"summary-{rank}.json")
