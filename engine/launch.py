@@ -178,7 +178,7 @@ class Launch:
             devices=tuple(data["devices"]),
             deadline_s=data["deadline_s"],
             record=data["record"],
-            data_plane=data.get("data_plane", "python"),  # an older version's attempt says nothing
+            data_plane=asked(data.get("data_plane", "python")),  # an older version's attempt says nothing
             profile=None if data["profile"] is None else from_plain(Profile, data["profile"]),
         )
 
