@@ -40,7 +40,7 @@ class Compute(NamedTuple):
     backward_ns: int
 
 
-class Loss(NamedTuple):
+class WorkerLoss(NamedTuple):
     """A worker dies."""
 
     rank: int
@@ -69,7 +69,7 @@ class Updated(NamedTuple):
     """As `Update.parts`: none in lockstep."""
 
 
-class Dropped(NamedTuple):
+class DroppedContribution(NamedTuple):
     """A contribution was applied never."""
 
     unit: int
@@ -103,11 +103,11 @@ class Simulated:
     applied: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     """(unit, worker, staleness): contributions that were applied, where workers drift."""
     updated: list[Updated] = field(default_factory=list)
-    dropped: list[Dropped] = field(default_factory=list)
+    dropped: list[DroppedContribution] = field(default_factory=list)
     joined: list[Joined] = field(default_factory=list)
 
 
-def check_losses(losses: Sequence[Loss], plan: Plan, workers: int, policy: Policy) -> None:
+def check_losses(losses: Sequence[WorkerLoss], plan: Plan, workers: int, policy: Policy) -> None:
     """Raises UserError where a job would not go on without the workers that are lost, or nobody could be."""
     there_ns: dict[int, int | None] = {}
     for loss in sorted(losses, key=lambda each: each.at_ns):

@@ -24,24 +24,24 @@ from engine.protocol.messages import Message
 from engine.simulate.clock import VirtualClock
 from engine.simulate.happened import (
     Compute,
-    Dropped,
+    DroppedContribution,
     Exchanges,
     InEveryStep,
-    Loss,
     Simulated,
     Updated,
+    WorkerLoss,
     check_losses,
 )
 from engine.simulate.network import Network, VirtualNetwork
 from engine.simulate.seats import seats_of
-from engine.simulate.served import Device, Server
-from engine.simulate.worker import Worker
+from engine.simulate.served import VirtualDevice, VirtualServer
+from engine.simulate.worker import VirtualWorker
 from engine.transport.message import Header
 
 _TO_SERVERS = {Message.PUSH, Message.PULL, Message.JOIN}
 
 
-class Run:
+class VirtualJob:
     """All parties of one job."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Run:
         units: Sequence[Unit] | None,
         edges: bool,
         slowed: Mapping[int, float],
-        losses: Sequence[Loss],
+        losses: Sequence[WorkerLoss],
     ) -> None:
         self._update_ns = update_ns
         self.plan, self.model, self.steps, self.rank_order = plan, model, steps, rank_order
@@ -93,7 +93,7 @@ class Run:
         self._network = network(self.clock, at, self._deliver)
         self.found = Simulated(passed=self._network.passed)
         self.servers = {
-            party: Server(
+            party: VirtualServer(
                 self,
                 party,
                 homes(plan, self.units, shard=shard, workers=workers, policy=policy, rank_order=rank_order),
@@ -103,13 +103,15 @@ class Run:
         }
         self._server_of = {unit: server for server in self.servers.values() for unit in server.homes}
         self._devices = {
-            party: Device(self, party, self._on_device(order, number), workers)
+            party: VirtualDevice(self, party, self._on_device(order, number), workers)
             for number in range(len(plan.devices) if edges else 0)
             for party in (device_party(plan, workers, number),)
         }
         self._seats = seats_of(plan, model, workers, computed, edges=edges)
         self._slowed = slowed
-        self._workers = [Worker(self, seat, slowed=slowed.get(seat.party, 1.0)) for seat in self._seats]
+        self._workers = [
+            VirtualWorker(self, seat, slowed=slowed.get(seat.party, 1.0)) for seat in self._seats
+        ]
         for loss in losses:
             self.clock.at(loss.at_ns, partial(self._lose, loss.rank))
             if loss.returns_ns is not None:
@@ -152,7 +154,7 @@ class Run:
                 self.carry_out(party, machine.summed(instruction.unit, instruction.step))
             elif isinstance(instruction, Drop):
                 unit, rank, step, reason, _ = instruction
-                self.found.dropped.append(Dropped(unit, rank, step, reason))
+                self.found.dropped.append(DroppedContribution(unit, rank, step, reason))
             elif isinstance(instruction, Update):
                 unit = instruction.unit
                 self.applied(unit, instruction.parts)
@@ -200,7 +202,9 @@ class Run:
         if before.alive:  # it had ended before it would have been lost
             return
         life = before.life + 1
-        self._workers[rank] = Worker(self, self._seats[rank], life=life, slowed=self._slowed.get(rank, 1.0))
+        self._workers[rank] = VirtualWorker(
+            self, self._seats[rank], life=life, slowed=self._slowed.get(rank, 1.0)
+        )
         self._network.meet(rank, partial(self._hear_of_return, rank, life))
 
     def _hear_of_return(self, rank: int, life: int, party: int) -> None:
@@ -321,7 +325,7 @@ def simulate(
     units: Sequence[Unit] | None = None,
     edges: bool = True,
     slowed: Mapping[int, float] | None = None,
-    losses: Sequence[Loss] = (),
+    losses: Sequence[WorkerLoss] = (),
 ) -> Simulated:
     """`steps` steps of a resolved plan. `exchanges`: where workers average, when; left out, they exchange in every
     step. `compute`: by layer; those left out take no time. `network(clock, hosts, deliver)` makes the links.
@@ -329,7 +333,7 @@ def simulate(
     of the plan's. `edges`: whether activations travel to other stages and devices; else nobody waits for them.
     `slowed`: how many times as long some workers compute. Raises UserError for `losses` without whom the job would not
     go on, and where too few workers are left for an update."""
-    return Run(
+    return VirtualJob(
         plan, model, workers=workers, steps=steps, policy=policy, exchanges=exchanges or InEveryStep(),
         compute=compute or {}, network=network, hosts=hosts, rank_order=rank_order, update_ns=update_ns, units=units,
         edges=edges, slowed=slowed or {}, losses=losses,

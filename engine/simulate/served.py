@@ -12,13 +12,13 @@ from engine.protocol.messages import Message
 from engine.transport.message import Header
 
 if TYPE_CHECKING:
-    from engine.simulate.run import Run
+    from engine.simulate.run import VirtualJob
 
 
-class Server:
+class VirtualServer:
     """The homes of one shard."""
 
-    def __init__(self, run: Run, party: int, homes: Mapping[int, Home]) -> None:
+    def __init__(self, run: VirtualJob, party: int, homes: Mapping[int, Home]) -> None:
         """`homes`: by unit."""
         self.party = party
         self.homes = homes
@@ -55,11 +55,11 @@ class Server:
         self._run.welcome(self.party, rank, step, over=over)
 
 
-class Device:
+class VirtualDevice:
     """It computes one pass of every worker, as they come (in rank order where sums are), and then the next pass. Beside
     a worker, too, it computes while that one does, though there a real one takes the worker's time."""
 
-    def __init__(self, run: Run, party: int, layers: Sequence[str], workers: int) -> None:
+    def __init__(self, run: VirtualJob, party: int, layers: Sequence[str], workers: int) -> None:
         self._run = run
         self._party = party
         self._layers = layers

@@ -24,13 +24,13 @@ from engine.simulate.seats import Seat
 from engine.transport.message import Header
 
 if TYPE_CHECKING:
-    from engine.simulate.run import Run
+    from engine.simulate.run import VirtualJob
 
 
-class Worker:
+class VirtualWorker:
     """One worker, in one of its lives."""
 
-    def __init__(self, run: Run, seat: Seat, *, life: int = 0, slowed: float = 1.0) -> None:
+    def __init__(self, run: VirtualJob, seat: Seat, *, life: int = 0, slowed: float = 1.0) -> None:
         """`life`: how often it was started anew. `slowed`: how many times as long as others it computes."""
         self.party = seat.party
         self.life = life

@@ -19,7 +19,7 @@ from engine.transport.dialogue import LostCallback
 from engine.transport.door import KeptDoor
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
 from engine.transport.greeting import Call
-from engine.transport.lane import Allow, Delivery, Handle, LaneQueue, Place, Weigh
+from engine.transport.lane import Allow, Delivery, Handle, LaneQueue, Placing, Weigh
 from engine.transport.loop import Loop
 from engine.transport.message import Buffer, Header, Outgoing
 from engine.transport.observer import NoObserver, Observer, Watch
@@ -157,7 +157,7 @@ class Endpoint:
         self,
         lane: int,
         *,
-        place: Place,
+        place: Placing,
         handle: Handle,
         weigh: Weigh | None = None,
         allow: Allow | None = None,

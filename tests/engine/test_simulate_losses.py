@@ -20,7 +20,7 @@ from engine.protocol.instructions import Part
 from engine.protocol.messages import Message
 from engine.simulate.clock import VirtualClock
 from engine.simulate.declared import AtOnce
-from engine.simulate.happened import Compute, Loss, Simulated
+from engine.simulate.happened import Compute, Simulated, WorkerLoss
 from engine.simulate.network import VirtualNetwork
 from engine.simulate.run import simulate
 from engine.strategies import build_plan
@@ -47,7 +47,7 @@ def plan_of(strategy: str, options: dict[str, Any], returns: str = "push") -> Pl
     return found
 
 
-def run(plan: Plan, losses: list[Loss], *, seed: int = 0, **given: Any) -> Simulated:
+def run(plan: Plan, losses: list[WorkerLoss], *, seed: int = 0, **given: Any) -> Simulated:
     """Every worker of its own speed, over links of their own rates; all drawn from a seed."""
     random, model = Random(seed), described("cnn")
     slowed = {rank: random.choice([0.5, 1.0, 1.0, 3.0]) for rank in range(WORKERS)}
@@ -72,7 +72,7 @@ def parts_of(found: Simulated) -> dict[int, list[tuple[int, Part]]]:
     return parts
 
 
-def check(plan: Plan, found: Simulated, losses: list[Loss]) -> None:
+def check(plan: Plan, found: Simulated, losses: list[WorkerLoss]) -> None:
     """Nothing is applied twice; who stays has all of its steps applied; who is lost contributes, in each of its lives,
     steps without a gap up to the last that came; versions only grow; what is dropped has a reason."""
     lost = {loss.rank for loss in losses}
@@ -121,7 +121,7 @@ def test_a_worker_dies_comes_back_and_contributes_to_the_end(
     plan = plan_of(strategy, options, returns)
     whole = run(plan, [])
     ends_ns = whole.begun_ns[3, STEPS]
-    losses = [Loss(3, ends_ns // 3, ends_ns // 2)]
+    losses = [WorkerLoss(3, ends_ns // 3, ends_ns // 2)]
     found = run(plan, losses)
     check(plan, found, losses)
     (joined,) = found.joined
@@ -145,10 +145,10 @@ def test_whenever_workers_are_lost_and_return(strategy: str, options: dict[str, 
     plan, random = plan_of(strategy, options), Random(seed)
     ends_ns = max(run(plan, [], seed=seed).begun_ns.values())
     times = sorted(random.sample(range(ends_ns), 4))
-    losses = [Loss(1, times[0], times[1]), Loss(1, times[2], times[3] if seed % 3 else None)]
+    losses = [WorkerLoss(1, times[0], times[1]), WorkerLoss(1, times[2], times[3] if seed % 3 else None)]
     second = random.randrange(ends_ns)
     if strategy != "softsync":  # which needs two
-        losses.append(Loss(2, second, second + random.choice([1, UNIT_NS, ends_ns])))
+        losses.append(WorkerLoss(2, second, second + random.choice([1, UNIT_NS, ends_ns])))
     found = run(plan, losses, seed=seed)
     check(plan, found, losses)
     if strategy == "bounded-staleness":
@@ -183,23 +183,23 @@ def test_what_is_on_its_way_arrives_before_the_loss_is_heard_of_and_what_waits_n
 def test_too_few_workers_for_an_update_are_named() -> None:
     plan = plan_of("softsync", {"contributions": 3})
     with pytest.raises(UserError, match=r"consistency\.contributions = 3: worker 2 was lost, .*: 2 left"):
-        run(plan, [Loss(1, UNIT_NS), Loss(2, 2 * UNIT_NS)], network=AtOnce)
+        run(plan, [WorkerLoss(1, UNIT_NS), WorkerLoss(2, 2 * UNIT_NS)], network=AtOnce)
 
 
 @pytest.mark.parametrize(
     ("strategy", "options", "losses", "rule"),
     [
-        ("p3", {}, [Loss(1, 5)], "every worker waits for all others"),
-        ("async-sgd", {"where": "beside", "servers": None}, [Loss(1, 5)], "are lost with the worker"),
-        ("async-sgd", {}, [Loss(0, 5)], "ends with worker 0"),
-        ("async-sgd", {}, [Loss(4, 5)], "workers 0 to 3"),
-        ("async-sgd", {}, [Loss(1, 5, 5)], "returns after that"),
-        ("async-sgd", {}, [Loss(1, 5), Loss(1, 9)], "lost while it is there"),
-        ("async-sgd", {}, [Loss(1, 5, 10), Loss(1, 9)], "lost while it is there"),
+        ("p3", {}, [WorkerLoss(1, 5)], "every worker waits for all others"),
+        ("async-sgd", {"where": "beside", "servers": None}, [WorkerLoss(1, 5)], "are lost with the worker"),
+        ("async-sgd", {}, [WorkerLoss(0, 5)], "ends with worker 0"),
+        ("async-sgd", {}, [WorkerLoss(4, 5)], "workers 0 to 3"),
+        ("async-sgd", {}, [WorkerLoss(1, 5, 5)], "returns after that"),
+        ("async-sgd", {}, [WorkerLoss(1, 5), WorkerLoss(1, 9)], "lost while it is there"),
+        ("async-sgd", {}, [WorkerLoss(1, 5, 10), WorkerLoss(1, 9)], "lost while it is there"),
     ],
 )
 def test_losses_that_no_job_survives_are_refused(
-    strategy: str, options: dict[str, Any], losses: list[Loss], rule: str
+    strategy: str, options: dict[str, Any], losses: list[WorkerLoss], rule: str
 ) -> None:
     given = {"where": "dedicated", "servers": 2, **options}
     plan = planned(strategy, "cnn", WORKERS, **{k: v for k, v in given.items() if v is not None})
@@ -217,7 +217,7 @@ def test_peers_go_on_without_one_and_end_with_the_same(seed: int) -> None:
     order = Order(unit="layer", depart="when-ready", rank="fifo")
     layer = LayerPlan(layer="l0", exchange="peers", order=order)
     plan = resolved(model, layer, workers=WORKERS, consistency=OwnPaceSettings())
-    losses = [Loss(2, random.randrange(STEPS * 2 * UNIT_NS))]
+    losses = [WorkerLoss(2, random.randrange(STEPS * 2 * UNIT_NS))]
     found = simulate(
         plan, model, workers=WORKERS, steps=STEPS, policy=Asynchronous, losses=losses,
         network=partial(VirtualNetwork, rate_bps=random.uniform(2e9, 2e10), latency_ns=random.randrange(UNIT_NS)),
@@ -231,5 +231,5 @@ def test_peers_go_on_without_one_and_end_with_the_same(seed: int) -> None:
         assert found.moved[2, rank, 0] < STEPS * size or losses[0].at_ns >= found.begun_ns[2, STEPS]
     with pytest.raises(UserError, match="nobody hands over"):
         simulate(
-            plan, model, workers=WORKERS, steps=STEPS, policy=Asynchronous, losses=[Loss(2, 5, 10)]
+            plan, model, workers=WORKERS, steps=STEPS, policy=Asynchronous, losses=[WorkerLoss(2, 5, 10)]
         )  # fmt: skip
