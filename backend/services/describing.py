@@ -167,11 +167,15 @@ def _listen(child: Child, deadline: float, asker: Asker | None) -> tuple[bytes, 
     assert child.stdout is not None
     assert child.stderr is not None
     answer, said = bytearray(), bytearray()
-    watched = os.pidfd_open(child.pid)
+    for pipe in (child.stdout, child.stderr):
+        os.set_blocking(pipe.fileno(), False)
+    try:
+        watched = os.pidfd_open(child.pid)
+    except ProcessLookupError:  # who has forked it was killed, and it has ended: what it said is in the pipes
+        return child.stdout.read() or b"", (child.stderr.read() or b"")[-SAID_BYTES:]
     with selectors.DefaultSelector() as selector:
         try:
             for pipe, kept in ((child.stdout, answer), (child.stderr, said)):
-                os.set_blocking(pipe.fileno(), False)
                 selector.register(pipe, selectors.EVENT_READ, kept)
             selector.register(watched, selectors.EVENT_READ)  # who inherited a pipe may hold it open for ever
             if asker is not None:

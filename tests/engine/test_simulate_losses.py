@@ -91,8 +91,9 @@ def check(plan: Plan, found: Simulated, losses: list[WorkerLoss]) -> None:
             assert first is not None, "who was late contributes nothing"
             assert sorted(steps) == list(range(first, first + len(steps))), "some step in between is missing"
         for rank in lost:
-            last = max((each for of_rank, each in lives if of_rank == rank), default=None)
-            if last is not None and (rank, STEPS) in found.begun_ns:
+            last = max((life for of_rank, life in starts if of_rank == rank), default=0)
+            first = 0 if last == 0 else starts[rank, last]
+            if (rank, STEPS) in found.begun_ns and first is not None and first < STEPS:
                 assert max(lives[rank, last]) == STEPS - 1, "its last life contributes to the end"
         versions = [update.version for update in found.updated if update.unit == unit.index]
         assert versions == list(range(1, len(versions) + 1))
