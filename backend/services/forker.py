@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 from backend.executors import process
 
@@ -129,7 +130,7 @@ def _bury(ended: _Running, others: set[int]) -> None:
     ended.way.close()
 
 
-def _become(asked: Mapping[str, list[str]], given: Sequence[int]) -> None:
+def _become(asked: Mapping[str, Any], given: Sequence[int]) -> None:
     """In a fork: take on what was asked for."""
     way, *pipes, lifeline = given
     os.close(way)

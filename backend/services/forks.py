@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from backend.executors import process
 from backend.executors.environment import inherited
@@ -107,8 +107,10 @@ class _Forker:
         """Whether it is ready by now, or gone."""
         with self._lock:
             if not self.gone and select.select([self.control], [], [], 0)[0]:
-                self.gone = not self.control.recv(64)
-                self.ready = not self.gone
+                if self.control.recv(64):
+                    self.ready = True
+                else:
+                    self.gone = True
 
     def fork(
         self, asked: Mapping[str, object], descriptors: Sequence[int]
@@ -235,7 +237,7 @@ class Forks:
     def _loaded(self, forks: _Forker, deadline: float, asker: Asker | None) -> bool:
         """Wait until it is; False where it is gone. To wait takes less than to start another one beside it."""
         while not forks.ready and not forks.gone:
-            watched = [forks.control, *([] if asker is None else [asker])]
+            watched: list[Any] = [forks.control, *([] if asker is None else [asker])]
             with suppress(OSError, ValueError):  # it is closed meanwhile
                 select.select(watched, [], [], max(0.0, min(_LOOK_S, deadline - time.monotonic())))
             if asker is not None:

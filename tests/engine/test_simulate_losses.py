@@ -140,7 +140,9 @@ def test_a_worker_dies_comes_back_and_contributes_to_the_end(
 
 
 @pytest.mark.parametrize(("strategy", "options"), MODES)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.soak) for n in range(4, 60))]
+)
 def test_whenever_workers_are_lost_and_return(strategy: str, options: dict[str, Any], seed: int) -> None:
     """Times drawn at random: before the first push, amid a message, twice, soon after one another, near the end."""
     plan, random = plan_of(strategy, options), Random(seed)
