@@ -32,6 +32,8 @@ from backend.services.asker import Asker
 _LOOK_S = 0.2
 _ANSWER_S = 10.0
 """How long it may take to fork."""
+_ATTEMPTS = 3
+"""To load one, before each description starts a process anew: something is wrong here."""
 _END_S = 5.0
 """How long it may take to end, and to clean up behind a fork."""
 
@@ -175,8 +177,8 @@ class Forks:
         self._code = code
         self._lock = threading.Lock()
         self._closed = False
-        self._never = False
-        """It ended while it loaded, and would again."""
+        self._unready = 0
+        """So many have ended one after the other while they loaded."""
         self._forker = _Forker(directory, code())
 
     @property
@@ -226,10 +228,12 @@ class Forks:
         with self._lock:
             found = self._forker
             found.look()
-            self._never |= found.gone and not found.ready
-            if self._closed or self._never:
+            if found.ready:
+                self._unready = 0
+            if self._closed or self._unready >= _ATTEMPTS:
                 return None
             if found.gone or found.code != code:
+                self._unready += found.gone and not found.ready
                 threading.Thread(target=found.retire, name="end forker", daemon=True).start()
                 self._forker = _Forker(self._directory, code)
             return self._forker

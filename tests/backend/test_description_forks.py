@@ -157,8 +157,12 @@ def test_one_that_is_killed_or_has_old_code_is_replaced(tmp_path: Path) -> None:
     code = ["as it was"]
     descriptions = Descriptions(tmp_path / "cache")
     descriptions._forks = forks = Forks(SOURCE, lambda: code[0])
+    loading = forks.pid
+    os.kill(loading, signal.SIGKILL)
+    until(lambda: has_ended(loading), "it is dead")
     descriptions.describe(model(tmp_path, LINEAR), DIGITS, "float32")
     first = forks.pid
+    assert first != loading
     os.kill(first, signal.SIGKILL)
     until(lambda: has_ended(first), "it is dead")
     descriptions.describe(model(tmp_path, f"1\n{LINEAR}"), DIGITS, "float32")
