@@ -18,7 +18,9 @@ from backend.services.describing import SOURCE, Allowance
 from backend.services.descriptions import Descriptions
 from backend.services.forks import Forks
 from engine.errors import UserError
+from engine.models.describe import describe_request
 from engine.plan.job import SourceSpec
+from engine.plan.serde import to_plain
 from tests.backend.executor_attempts import until
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
@@ -29,14 +31,9 @@ HOLDS = """
 import os, sys, time
 from pathlib import Path
 from backend.services.descriptions import Descriptions
-from tests.backend.test_description_forks import forks_of
 found = Descriptions(Path(sys.argv[1]))
 found.load()
-if sys.argv[2] == "loaded":
-    while not forks_of(found)._forker.ready:
-        forks_of(found)._forker.look()
-        time.sleep(0.05)
-print(forks_of(found).pid, flush=True)
+print(found._forks.pid, flush=True)
 time.sleep(600)
 """
 
@@ -96,13 +93,10 @@ def test_each_description_is_a_fork_of_its_own_and_a_changed_file_another_one(
     assert all(has_ended(pid) for line in lines for pid in line[:2])
 
 
-def test_a_fork_describes_what_a_process_that_is_started_anew_does(
-    loaded: Descriptions, tmp_path: Path
-) -> None:
-    anew = Descriptions(tmp_path)
+def test_a_fork_describes_what_this_process_does(loaded: Descriptions) -> None:
     cnn = SourceSpec(name="cnn")
-    assert loaded.describe(cnn, DIGITS, "float32") == anew.describe(cnn, DIGITS, "float32")
-    anew.close()
+    asked = {"model": to_plain(cnn), "data": to_plain(DIGITS), "precision": "float32"}
+    assert loaded.describe(cnn, DIGITS, "float32") == describe_request(asked)
 
 
 def test_a_fork_holds_nothing_of_the_server_s(loaded: Descriptions, tmp_path: Path) -> None:
@@ -171,7 +165,7 @@ def test_one_that_is_killed_or_has_old_code_is_replaced(tmp_path: Path) -> None:
     descriptions.describe(model(tmp_path, f"1\n2\n{LINEAR}"), DIGITS, "float32")
     assert forks.pid == second
     code[0] = "changed"
-    descriptions.describe(model(tmp_path, f"1\n2\n3\n{LINEAR}"), DIGITS, "float32")
+    forks._current()
     assert forks.pid != second
     until(lambda: has_ended(second), "nobody needs it")
     last = forks.pid
@@ -179,10 +173,9 @@ def test_one_that_is_killed_or_has_old_code_is_replaced(tmp_path: Path) -> None:
     assert has_ended(last)
 
 
-@pytest.mark.parametrize("moment", ["loading", "loaded"])
-def test_it_ends_with_a_server_that_is_killed(moment: str, tmp_path: Path) -> None:
+def test_it_ends_with_a_server_that_is_killed_while_it_loads(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDS, str(tmp_path), moment], stdout=subprocess.PIPE, cwd=SOURCE
+        [sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, cwd=SOURCE
     ) as server:
         assert server.stdout is not None
         pid = int(server.stdout.readline())
@@ -199,7 +192,8 @@ def test_a_server_has_one_unless_it_is_told_otherwise(tmp_path: Path) -> None:
         with Client(server.url) as client:
             assert client.preview(job_spec()).layers
         (found,) = forkers(server.process.pid)
-    until(lambda: has_ended(found), "it ends with the server")
+        server.process.kill()
+        until(lambda: has_ended(found), "it ends with a server that is killed")
     with LiveServer(tmp_path / "data", scheduler=False, description_forks=False) as server:
         assert forkers(server.process.pid) == []
 
