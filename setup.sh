@@ -49,10 +49,10 @@ environment() {
 
 # The data plane in C, where there is a compiler: the machine's, or that of the extra `compiler`.
 data_plane() {
-    sources=$(cat engine/transport/compiled/*.[ch] engine/transport/compiled/build.py | cksum)
+    sources=$(cat engine/transport/in_c/*.[ch] engine/transport/in_c/build.py | cksum)
     [ "$(cat .venv/.data-plane-made-from 2>/dev/null)" = "$sources" ] && return
     say "compiling the data plane"
-    .venv/bin/python -m engine.transport.compiled >/dev/null || say "it was not compiled; messages go the slower way, through Python"
+    .venv/bin/python -m engine.transport.in_c >/dev/null || say "it was not compiled; messages go the slower way, through Python"
     printf '%s\n' "$sources" >.venv/.data-plane-made-from
 }
 

@@ -61,6 +61,9 @@ class Settings(BaseSettings):
     a time."""
     description_gib: float = Field(default_factory=_default_description_gib, gt=0)
     """How much memory each process that describes may allocate. Its default is a quarter of this machine's."""
+    description_forks: bool = True
+    """Keep a process that has loaded PyTorch, of which each description is a fork: it takes about 300 MB of memory, and
+    makes the first preview of a model one of less than a second. False: every description loads PyTorch anew."""
     executor: str = "local"
     """What starts the jobs' processes: a name of `backend.executors.registry`."""
     ingest_url: str | None = None

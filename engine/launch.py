@@ -132,6 +132,10 @@ class Launch:
         """What a shard's updates consisted of, where the job has it recorded."""
         return self.result / f"updates-{shard}.bin"
 
+    def random_states(self, rank: int, incarnation: int = 0) -> Path:
+        """With which random states a worker's steps began, where the job has its updates recorded."""
+        return self.result / f"random-{rank}.{incarnation}.bin"
+
     def summary(self, rank: int) -> Path:
         """A worker's figures: the last thing that it writes, so a worker without them has not finished."""
         return self.result / ("summary.json" if rank == 0 else f"summary-{rank}.json")
@@ -174,7 +178,7 @@ class Launch:
             devices=tuple(data["devices"]),
             deadline_s=data["deadline_s"],
             record=data["record"],
-            data_plane=data.get("data_plane", "python"),  # an older version's attempt says nothing
+            data_plane=asked(data.get("data_plane", "python")),  # an older version's attempt says nothing
             profile=None if data["profile"] is None else from_plain(Profile, data["profile"]),
         )
 

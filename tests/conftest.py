@@ -25,6 +25,7 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Vocabularies of text are trained once for all tests, and not kept among a person's own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINYARD_DATA_DIR", str(tmp_path_factory.mktemp("data")))
+        patch.setenv("TRAINYARD_DESCRIPTION_FORKS", "0")  # tests have their own (`tests/backend/warm.py`)
         for name in ("TRAINYARD_TOKEN", "TRAINYARD_TOKEN_FILE", "TRAINYARD_INSECURE"):
             patch.delenv(name, raising=False)  # a person's own server may have one
         yield

@@ -1,9 +1,9 @@
-"""The compiled data plane, for tests that need it."""
+"""The data plane in C, for tests that need it."""
 
 from __future__ import annotations
 
-from engine.transport.compiled.build import BuildError, build
-from engine.transport.compiled.library import library
+from engine.transport.in_c.build import BuildError, build
+from engine.transport.in_c.library import library
 from tests.facilities import unavailable
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import permutations
 
-from engine.plan.cluster import shard_party
+from engine.plan.cluster import device_party, shard_party
 from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
+from engine.plan.edges import edge_bytes, edge_units
 from engine.plan.plan import LayerPlan, Plan
 from engine.plan.rounds import Programmer, SendChunk, chunk, halving_doubling, tree
 from engine.plan.traffic import factor_bytes
@@ -25,6 +26,24 @@ def by_formula(plan: Plan, model: ModelDescription, workers: int) -> Counter[tup
     for unit in cut(plan, model):
         for source, destination, size in _messages(plan, choices[unit.layers[0]], described, unit, workers):
             found[source, destination, unit.index] += size
+    return found
+
+
+def crossing_by_formula(plan: Plan, model: ModelDescription, workers: int) -> Counter[tuple[int, int, int]]:
+    """The same of what stages and devices send one another: every worker its samples' activations, which come back as
+    gradients."""
+    assert plan.workload is not None
+    found: Counter[tuple[int, int, int]] = Counter()
+    stages = plan.pipeline.stages if plan.pipeline is not None else 1
+    for k, (edge, unit) in enumerate(zip(plan.edges, edge_units(plan, model), strict=True)):
+        place = model.cut(edge.destination)
+        assert place is not None
+        for replica in range(workers // stages):
+            passes = plan.workload.shares(replica, workers // stages)
+            source = replica * stages + k
+            home = source + 1 if plan.pipeline is not None else device_party(plan, workers, 0)
+            found[source, home, unit.index] += edge_bytes(edge, place, passes)
+            found[home, source, unit.index] += edge_bytes(edge, place, passes)
     return found
 
 

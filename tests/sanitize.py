@@ -1,4 +1,4 @@
-"""The transport's tests with the compiled data plane under a sanitizer of the C compiler.
+"""The transport's tests with the data plane in C under a sanitizer of the C compiler.
 
     python -m tests.sanitize address      # memory errors and undefined behaviour
     python -m tests.sanitize thread       # data races
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engine.transport.compiled.build import FLAGS
+from engine.transport.in_c.build import FLAGS
 
 SANITIZERS = {
     "address": ("libasan.so", "-g -fsanitize=address,undefined -fno-sanitize-recover=undefined"),
@@ -37,7 +37,7 @@ def main() -> int:
         "ASAN_OPTIONS": options,
         "TSAN_OPTIONS": "report_signal_unsafe=0:ignore_noninstrumented_modules=1:exitcode=66",
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "-k", "compiled", *TESTS, *sys.argv[2:]]
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-k", "in_c", *TESTS, *sys.argv[2:]]
     return subprocess.run(command, env=environment, check=False).returncode
 
 

@@ -179,6 +179,19 @@ def test_rooms_import_each_other_in_one_direction() -> None:
     TopologicalSorter(asked).prepare()  # raises CycleError, which names the rooms
 
 
+@pytest.mark.parametrize("word", ["Place", "Peer", "Device", "Lane", "Outcome", "Context"])
+def test_a_word_with_many_uses_has_one_meaning_in_the_engine(word: str) -> None:
+    """As a class, or as a name of a type."""
+    found = [
+        str(path.relative_to(ROOT))
+        for path in sources("engine")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if (isinstance(node, ast.ClassDef) and node.name == word)
+        or (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == word)
+    ]
+    assert len(found) <= 1, found
+
+
 @pytest.mark.parametrize("axis", sorted(AXES))
 def test_mechanisms_of_different_axes_do_not_know_each_other(axis: str) -> None:
     """A codec never calls a collective, an exchange never knows the order in which it is asked."""

@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--data-dir", type=Path, help="kept afterwards; default: a temporary one")
     parser.add_argument(
         "--data-plane",
-        choices=("auto", "python", "compiled"),
+        choices=("auto", "python", "c"),
         default="auto",
         help="who moves the jobs' bytes",
     )

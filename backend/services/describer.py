@@ -3,6 +3,8 @@ what that code starts ends with the answer, whatever session and environment it 
 parent, which is not the server.
 
     python -m backend.services.describer LIFELINE BYTES MODULE < request.json > answer.json
+
+Started anew, or in a fork of a process that has loaded what it needs (`forker.py`).
 """
 
 from __future__ import annotations

@@ -20,11 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from backend.executors import process, scratch
 from backend.executors.environment import inherited
 from backend.services.asker import Asker
+from backend.services.forks import Fork, Forks
 from engine import errors
 from engine.errors import UserError
 from engine.models.memory_limit import gib
@@ -38,6 +39,9 @@ SAID_LINES = 8
 PIECE = 2**16
 CLEANED_S = 5.0
 """How long its watchdog may take to end what was started."""
+
+
+Child: TypeAlias = "subprocess.Popen[bytes] | Fork"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +86,11 @@ def ask(
     task: Task = DESCRIBE,
     temporary: Path | None = None,
     asker: Asker | None = None,
+    forks: Forks | None = None,
 ) -> dict[str, Any]:
     """The answer of `describer.py` to a request. It ends when the other end of `lifeline` closes, too. `temporary`:
-    where its temporary files go, which it leaves where it is killed; None: to the system's folder.
+    where its temporary files go, which it leaves where it is killed; None: to the system's folder. `forks`: who has
+    loaded what it needs; it may have none at the moment.
 
     Raises UserError naming the model, `subject`, where it takes more than what is allowed or does not answer, and Left
     as soon as the asker is gone.
@@ -104,27 +110,35 @@ def ask(
         environment[scratch.VARIABLE] = str(temporary)
     marker = Path("/describing", uuid.uuid4().hex)
     environment[process.MARKER] = str(marker)
-    with tempfile.TemporaryFile() as given:
-        given.write(json.dumps(request).encode())
-        given.seek(0)
-        child = subprocess.Popen(
-            command,
-            stdin=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            cwd=SOURCE,
-            start_new_session=True,
-            pass_fds=[lifeline.fileno()],
-        )
-    with child:
-        try:
-            answer, said = _listen(child, time.monotonic() + allowed.seconds, asker)
-        except TimeoutError:
-            rule = f"could not be {task.done} within {allowed.seconds:g} s"
-            raise UserError("model", subject, rule, task.too_long) from None
-        finally:
-            _end(child, marker)
+    deadline = time.monotonic() + allowed.seconds
+    try:
+        with tempfile.TemporaryFile() as given:
+            given.write(json.dumps(request).encode())
+            given.seek(0)
+            child: Child | None = None
+            if forks is not None:
+                child = forks.started(
+                    task.module, allowed.memory_bytes, lifeline.fileno(), environment, given, deadline, asker
+                )
+            if child is None:
+                child = subprocess.Popen(
+                    command,
+                    stdin=given,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=environment,
+                    cwd=SOURCE,
+                    start_new_session=True,
+                    pass_fds=[lifeline.fileno()],
+                )
+        with child:
+            try:
+                answer, said = _listen(child, deadline, asker)
+            finally:
+                _end(child, marker)
+    except TimeoutError:
+        rule = f"could not be {task.done} within {allowed.seconds:g} s"
+        raise UserError("model", subject, rule, task.too_long) from None
     if len(answer) > ANSWER_BYTES:
         rule = f"has a description of more than {ANSWER_BYTES // 2**20} MiB"
         raise UserError("model", subject, rule, "Use fewer layers, or larger ones")
@@ -136,7 +150,7 @@ def ask(
     return found
 
 
-def _end(child: subprocess.Popen[bytes], marker: Path) -> None:
+def _end(child: Child, marker: Path) -> None:
     """End what is left. `child` ends by itself, and all that the user's code started, once what it watches has ended;
     but a user's code may have stopped it."""
     for each in process.descendants(child.pid):
@@ -148,16 +162,20 @@ def _end(child: subprocess.Popen[bytes], marker: Path) -> None:
     process.kill_marked(marker)
 
 
-def _listen(child: subprocess.Popen[bytes], deadline: float, asker: Asker | None) -> tuple[bytes, bytes]:
+def _listen(child: Child, deadline: float, asker: Asker | None) -> tuple[bytes, bytes]:
     """What it answered, and the end of what it said, once it has ended. Raises TimeoutError, and Left."""
     assert child.stdout is not None
     assert child.stderr is not None
     answer, said = bytearray(), bytearray()
-    watched = os.pidfd_open(child.pid)
+    for pipe in (child.stdout, child.stderr):
+        os.set_blocking(pipe.fileno(), False)
+    try:
+        watched = os.pidfd_open(child.pid)
+    except ProcessLookupError:  # who has forked it was killed, and it has ended: what it said is in the pipes
+        return child.stdout.read() or b"", (child.stderr.read() or b"")[-SAID_BYTES:]
     with selectors.DefaultSelector() as selector:
         try:
             for pipe, kept in ((child.stdout, answer), (child.stderr, said)):
-                os.set_blocking(pipe.fileno(), False)
                 selector.register(pipe, selectors.EVENT_READ, kept)
             selector.register(watched, selectors.EVENT_READ)  # who inherited a pipe may hold it open for ever
             if asker is not None:

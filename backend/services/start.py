@@ -60,6 +60,8 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             ),
         )
         stack.callback(descriptions.close)
+        if settings.description_forks:
+            await asyncio.to_thread(descriptions.load)
         planner = Planner(descriptions, inventory.check)
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()

@@ -29,8 +29,8 @@ from engine.benchmarks.transport import goodput
 from engine.lab import permitted
 
 PATTERN = "four hosts, each to each"
-PLANES = ("python", "compiled", "bare")
-LABELS = {"python": "Python", "compiled": "compiled", "bare": "bare sockets"}
+PLANES = ("python", "c", "bare")
+LABELS = {"python": "Python", "c": "in C", "bare": "bare sockets"}
 
 
 def measure(plane: str, rate_mbps: float | None, options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from engine.codec.difference import Difference
 from engine.consistency.policy import Policy
-from engine.errors import UserError
 from engine.exchange.room import Room, present
 from engine.instrumentation.writes import unequal
 from engine.protocol.assembly import returns_of
@@ -173,7 +172,7 @@ class Shard:
         self._say_what_is_missing(rank, steps)
         for room in self._rooms.values():
             found = room.home.lost(rank)
-            self._enough_are_left(room.home, rank)
+            room.home.check_enough_are_left(rank)
             for instruction in found:
                 self._carry_out(room, instruction, header, None)
 
@@ -211,17 +210,6 @@ class Shard:
             priority=header.priority,
         )
         self._endpoint.send(rank, welcome)
-
-    def _enough_are_left(self, home: Home, lost: int) -> None:
-        left, policy = len(home.clocks.contributed), self._policy()
-        if home.clocks.active and left < policy.least_workers:
-            setting = policy.least_set_by
-            raise UserError(
-                f"consistency.{setting}",
-                policy.least_workers,
-                f"worker {lost} was lost, and so many {setting} need as many workers: {left} left",
-                f"Use fewer {setting} or more workers, or find out from its log why the worker was lost",
-            )
 
     def _on_assign(self, room: Room, header: Header, payload: Payload) -> None:
         """A worker's model has written to the parameters. It says so ahead of its gradient."""

@@ -46,7 +46,7 @@ _OTHER = frozenset(vars(nn.Module())) - {"training"}
 """Attributes that PyTorch itself gives every module."""
 
 
-class Place(Protocol):
+class StatePlace(Protocol):
     """Where something is kept."""
 
     name: str
@@ -326,7 +326,7 @@ class Dice(_Settable):
         yield from ()
 
 
-def place_of(name: str, value: Any) -> Place | None:
+def place_of(name: str, value: Any) -> StatePlace | None:
     """The place that a value is by what it holds itself; None where it is none. Its attributes are others."""
     if isinstance(value, CONTAINERS):
         return Container(name, value)
@@ -349,7 +349,7 @@ def has_own_attributes(value: Any) -> bool:
     return not isinstance(value, (torch.Tensor, *CODE)) and is_foreign(type(value))
 
 
-def attributes_of(name: str, value: Any) -> Iterator[Place]:
+def attributes_of(name: str, value: Any) -> Iterator[StatePlace]:
     """Where an object has its attributes."""
     if isinstance(value, nn.Module):
         yield ModuleAttributes(name, value)

@@ -29,7 +29,7 @@ from engine.errors import TrainingError
 from engine.instrumentation.gate import past_gates
 from engine.instrumentation.reached import PLAIN
 from engine.instrumentation.undisturbed import undisturbed
-from engine.memory.places import Place
+from engine.memory.places import StatePlace
 from engine.memory.values import (
     GIVEN_AWAY,
     SMALL_BYTES,
@@ -126,7 +126,7 @@ class Before:
         GIVEN_AWAY.addresses.clear()
         self._state = state
         self._learning = learning
-        self._places: Sequence[Place] = [*state.places, *given.places] if given else state.places
+        self._places: Sequence[StatePlace] = [*state.places, *given.places] if given else state.places
         self._held = [*state.held, *given.held] if given else [*state.held]
         self._changed: list[int] | None = None
         """Places that are not what was found, by number; None while nobody has looked."""
@@ -282,6 +282,6 @@ class _Now:
         """Parameters that are trained."""
 
 
-def _entered(place: Place, held: Any) -> set[int]:
+def _entered(place: StatePlace, held: Any) -> set[int]:
     """What a place leads to."""
     return {id(value) for _, value in place.parts(held) if not isinstance(value, PLAIN)}

@@ -21,7 +21,7 @@ from engine.memory.places import (
     Attributes,
     Cell,
     ClassAttributes,
-    Place,
+    StatePlace,
     attributes_of,
     has_own_attributes,
     place_of,
@@ -36,7 +36,7 @@ class Walk:
 
     def __init__(self, roots: Iterable[tuple[str, Any]], known: Container[int] = ()) -> None:
         """`roots`: with their names, for people. `known`: ids of what is not to be entered."""
-        self.places: list[Place] = []
+        self.places: list[StatePlace] = []
         self.held: list[Any] = []
         """What each of them holds."""
         self.tensors: dict[int, tuple[str, Tensor]] = {}
@@ -90,7 +90,7 @@ class Walk:
             parts = (*value.parameters(recurse=False), *value.buffers(recurse=False))
         self._waiting += [(name, part) for part in parts]
 
-    def _add(self, place: Place, *, enter: bool = True) -> None:
+    def _add(self, place: StatePlace, *, enter: bool = True) -> None:
         held = place.read()
         self.places.append(place)
         self.held.append(held)

@@ -30,8 +30,9 @@ class TelemetrySpec:
     case: steps that a person asks to record may be over when the workers hear of it."""
     updates: bool = False
     """Where workers drift: each server shard keeps, in the attempt's results (`updates-0.bin` and so on), which
-    contributions every update consisted of, in order, and which version each was computed on: 32 bytes for each. With
-    it the run can be repeated exactly."""
+    contributions every update consisted of, in order, and which version each was computed on: 32 bytes for each. Each
+    worker keeps with which random states its steps began (`random-0.0.bin` and so on: 20 bytes for each). With these
+    the run can be repeated exactly."""
     spool_bytes: int = 2**30
     """At most so many bytes of each process wait on the disk for a server that is away. Beyond it no more single
     events are kept, and the job says of which steps; totals go on."""

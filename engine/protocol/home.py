@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Policy, Verdict
+from engine.errors import UserError
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Content, Drop, Instruction, Keep, Part, Send, Update
 from engine.protocol.messages import Message
@@ -100,6 +101,18 @@ class Home:
         if contributed is not None:
             self._left[rank] = min((each.step for each in dropped), default=contributed)
         return self._go_on([self._never(each, f"worker {rank} was lost") for each in dropped])
+
+    def check_enough_are_left(self, lost: int) -> None:
+        """Raises UserError where there are no updates any more without worker `lost`, which is gone."""
+        left, policy = len(self.clocks.contributed), self._policy
+        if self.clocks.active and left < policy.least_workers:
+            setting = policy.least_set_by
+            raise UserError(
+                f"consistency.{setting}",
+                policy.least_workers,
+                f"worker {lost} was lost, and so many {setting} need as many workers: {left} left",
+                f"Use fewer {setting} or more workers, or find out from its log why the worker was lost",
+            )
 
     def returned(self, rank: int, incarnation: int) -> int:
         """A worker that was lost is there again, and is about to join. Answers from which of its steps on it may

@@ -21,7 +21,7 @@ from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.instrumentation.writes import Writes
 from engine.launch import PATIENCE_S, Launch
-from engine.plan.consistency import drifts, trains_alone
+from engine.plan.consistency import drifts, trains_alone, unwaited
 from engine.plan.plan import Wrapper
 from engine.plan.units import carried
 from engine.protocol.messages import Lane, Message
@@ -55,6 +55,7 @@ from engine.state.capture import Capture
 from engine.state.choice import Choice
 from engine.state.host_memory import HostMemory, contiguous_parameters
 from engine.state.pinned_memory import PinnedMemory
+from engine.state.random_record import RandomRecord
 from engine.state.updates import Hyper, HyperSchedule, Updater, with_rate
 from engine.state.versions import Versions
 
@@ -212,6 +213,16 @@ class Assembly:
         units = [choice.unit for choice in load_choices(self._launch).values()]
         self._rejoin.check(checksum)
         return self._rejoin.join(self.exchanges, units, self.versions)
+
+    def begins(self) -> Callable[[int], None]:
+        """Told of each step: with which random states it begins, where servers record what their updates consist of."""
+        launch, base = self._launch, self._base
+        served = drifts(launch.consistency) and not unwaited(launch.consistency)
+        if not (served and launch.job.telemetry.updates):
+            return lambda step: None
+        record = RandomRecord(launch.random_states(self.rank, base.incarnation), self.device)
+        base.at_the_end.callback(record.close)
+        return record.add
 
     def tells_of_loss(self) -> Callable[[int, str], None] | None:
         """To be called with a worker that was lost, and why; None: no exchange here counts workers."""

@@ -34,7 +34,7 @@ from engine.transport.rendezvous import Rendezvous
 LOOPBACK = "127.0.0.1"
 
 PYTHON_ONLY = (
-    "workers may join again (cluster.worker_loss: rejoin), which the compiled data plane does not know: messages go"
+    "workers may join again (cluster.worker_loss: rejoin), which the data plane in C does not know: messages go"
     " through Python"
 )
 
@@ -147,11 +147,11 @@ class PartyBase:
 
 def _said(data_plane: str) -> str:
     """For the log of a process that was not asked to take the Python one."""
-    if data_plane == "compiled":
-        return "messages go through the compiled data plane"
+    if data_plane == "c":
+        return "messages go through the data plane in C"
     return (
-        "messages go the slower way, through Python: the compiled data plane has not been built here"
-        " (python -m engine.transport.compiled)"
+        "messages go the slower way, through Python: the data plane in C has not been built here"
+        " (python -m engine.transport.in_c)"
     )
 
 

@@ -192,10 +192,12 @@ class Trainer:
         recording: Recording,
         evaluate: Evaluate | None,
         meanwhile: Meanwhile | None,
+        begins: Callable[[int], None],
         after_step: Callable[[int], None],
     ) -> None:
         """`evaluate` is collective; None where another worker evaluates for all. `meanwhile`: where workers drift, how
-        the model is looked at before they have finished. `after_step(step)`: faults."""
+        the model is looked at before they have finished. `begins(step)` is told of each step whose batch has been read.
+        `after_step(step)`: faults."""
         self._job = job
         self._replica = replica
         self._passes = passes
@@ -203,6 +205,7 @@ class Trainer:
         self._recording = recording
         self._evaluate = evaluate
         self._meanwhile = meanwhile
+        self._begins = begins
         self._after_step = after_step
 
     def train(self, first: int = 0) -> TrainingEnd:
@@ -219,6 +222,7 @@ class Trainer:
             with recording.input():
                 batch = next(batches)
             replica.begin_step(step, batch)
+            self._begins(step)
             total, here = self._passes(batch.micro_batches, batch.divisor)
             # A worker without samples has no loss, nor has a stage that is not the last one.
             mean = total * batch.divisor / batch.weight if here and batch.weight else math.nan

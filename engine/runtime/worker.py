@@ -141,6 +141,7 @@ class Worker:
             recording=base.recording,
             evaluate=self._at_the_end(evaluator, place),
             meanwhile=self._meanwhile(evaluator, model),
+            begins=parts.begins(),
             after_step=self.after_step,
         )
         with self._processors_sampled():  # now that all of the job's processes are there

@@ -25,10 +25,10 @@ from engine.axes.exchange import EXCHANGE
 from engine.consistency.every_step import EveryStep
 from engine.consistency.policies import policy_of
 from engine.errors import UserError
-from engine.plan.cluster import parties, team_of
+from engine.plan.cluster import parties
 from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
-from engine.plan.edges import crossings
+from engine.plan.edges import edge_units
 from engine.plan.plan import LayerPlan, Plan, Wrapper
 from engine.plan.units import Unit, carried, cut
 from engine.simulate.clock import VirtualClock
@@ -71,6 +71,7 @@ class AtOnce:
     ) -> None:
         """As `VirtualNetwork` takes them. `count` is called for each message."""
         self._clock = clock
+        self._parties = tuple(hosts)
         self._deliver = deliver
         self._count = count
         self.passed: list[Passed] = []
@@ -83,6 +84,16 @@ class AtOnce:
         self._clock.at(self._clock.now_ns, partial(self._deliver, destination, header))
         if on_sent is not None:
             self._clock.at(self._clock.now_ns, on_sent)
+
+    def lose(self, party: int, hears: Callable[[int], None]) -> None:
+        """See Network: nothing is on its way."""
+        self.meet(party, hears)
+
+    def meet(self, party: int, hears: Callable[[int], None]) -> None:
+        """See Network."""
+        for other in self._parties:
+            if other != party:
+                self._clock.at(self._clock.now_ns, partial(hears, other))
 
 
 def declared(
@@ -98,16 +109,12 @@ def declared(
     if isinstance(plan, Wrapper):
         return
     at = [party.host for party in parties(plan, workers, hosts)]
-    crossing = (
-        (unit, source, destination, size * (steps or 1))
-        for unit, source, destination, size in crossings(plan, model, workers)
-    )
     exchanged = (
-        (unit, places[source], places[destination], size)
-        for unit, places, played in _exchanged(plan, model, workers, steps)
+        (unit, source, destination, size)
+        for unit, played in _exchanged(plan, model, workers, steps)
         for (source, destination, _), size in played.moved.items()
     )
-    for unit, source, destination, size in chain(exchanged, crossing):
+    for unit, source, destination, size in chain(exchanged, _crossing(plan, model, workers, steps or 1)):
         yield Transfer(
             source=source,
             destination=destination,
@@ -119,50 +126,74 @@ def declared(
 
 
 class _Played:
-    """What units that are alike move, and between which parties of their team."""
+    """What units that are alike move."""
 
     def __init__(self, moved: Moved) -> None:
         self.moved = moved
-        self._across: dict[range, int] = {}
+        self._across: int | None = None
 
-    def across(self, places: range, at: Sequence[str]) -> int:
-        """Bytes between parties of different hosts (`at`), where the team's parties are at these `places`."""
-        if places not in self._across:
-            self._across[places] = sum(
-                size for (one, other, _), size in self.moved.items() if at[places[one]] != at[places[other]]
-            )
-        return self._across[places]
+    def across(self, at: Sequence[str]) -> int:
+        """Bytes between parties of different hosts (`at`, always the same ones)."""
+        if self._across is None:
+            self._across = sum(size for (one, other, _), size in self.moved.items() if at[one] != at[other])
+        return self._across
 
 
 def _exchanged(
-    plan: Plan, model: ModelDescription, workers: int, steps: int | None, most: int | None = None
-) -> Iterator[tuple[Unit, range, _Played]]:
-    """Every unit, which parties those of its team are, and what they move. Raises UserError where that takes more than
-    `most` messages."""
+    plan: Plan,
+    model: ModelDescription,
+    workers: int,
+    steps: int | None,
+    count: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Unit, _Played]]:
+    """Every unit, and what its layer's exchange moves of it. `count` is called for each message."""
     choices = {layer.layer: layer for layer in plan.layers}
     known: dict[Hashable, _Played] = {}
-    everybody = range(len(parties(plan, workers)))
-    count = _Limit(most, workers).count if most is not None else lambda: None
     for unit in cut(plan, model):
         layer = choices[unit.layers[0]]
-        team = team_of(plan, layer, workers)
-        key = _alike(layer, unit, len(team))
+        key = _alike(layer, unit)
         if key not in known:
             known[key] = _Played(
                 simulate(
                     plan,
                     model,
-                    workers=len(team),
+                    workers=workers,
                     steps=steps or 1,
                     policy=partial(
-                        EveryStep if steps is None else partial(policy_of, plan.consistency), len(team)
+                        EveryStep if steps is None else partial(policy_of, plan.consistency), workers
                     ),
-                    exchanges=_averages(plan, len(team), steps),
+                    exchanges=_averages(plan, workers, steps),
                     network=partial(AtOnce, count=count),
                     units=(unit,),
+                    edges=False,
                 ).moved
             )
-        yield unit, team if layer.placement == "stage" else everybody, known[key]
+        yield unit, known[key]
+
+
+def _crossing(
+    plan: Plan,
+    model: ModelDescription,
+    workers: int,
+    steps: int,
+    count: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Unit, int, int, int]]:
+    """(unit, source, destination, bytes) of what stages and devices send one another: every step's passes are alike."""
+    if not plan.edges:
+        return
+    units = {unit.index: unit for unit in edge_units(plan, model)}
+    moved = simulate(
+        plan,
+        model,
+        workers=workers,
+        steps=1,
+        policy=partial(EveryStep, workers),
+        network=partial(AtOnce, count=count),
+        units=(),
+    ).moved
+    for (source, destination, unit), size in moved.items():
+        if size:
+            yield units[unit], source, destination, size * steps
 
 
 class _Limit:
@@ -192,12 +223,12 @@ def _averages(plan: Plan, workers: int, steps: int | None) -> Exchanges | None:
     return found
 
 
-def _alike(layer: LayerPlan, unit: Unit, workers: int) -> Hashable:
+def _alike(layer: LayerPlan, unit: Unit) -> Hashable:
     """What a unit's bytes depend on."""
     factors = layer.layer if "factored" in EXCHANGE[layer.exchange].traits else None
     return (
         layer.exchange, layer.encoding, layer.answer_encoding, layer.update, layer.order.returns, factors,
-        unit.count, unit.dtype, unit.shard, layer.fragment, workers,
+        unit.count, unit.dtype, unit.shard, layer.fragment, layer.placement, layer.place,
     )  # fmt: skip
 
 
@@ -222,11 +253,12 @@ def wire_bytes_by_layer(
     owner = {p.name: layer.name for layer in model.layers for p in carried(layer, state)}
     totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}
     at = [party.host for party in parties(plan, workers, hosts)]
-    for unit, source, destination, size in crossings(plan, model, workers):
+    count = _Limit(most, workers).count if most is not None else lambda: None
+    for unit, source, destination, size in _crossing(plan, model, workers, 1, count):
         if at[source] != at[destination]:
             totals[unit.layers[0]] += size
-    for unit, places, played in _exchanged(plan, model, workers, None, most):
-        size, before = played.across(places, at), 0
+    for unit, played in _exchanged(plan, model, workers, None, count):
+        size, before = played.across(at), 0
         for segment in unit.segments:  # shared out so that not a byte is lost to rounding
             after = before + segment.count
             totals[owner[segment.parameter]] += size * after // unit.count - size * before // unit.count

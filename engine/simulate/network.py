@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from engine.simulate.clock import VirtualClock
@@ -48,6 +49,15 @@ class Network(Protocol):
         self, source: int, destination: int, header: Header, on_sent: Callable[[], None] | None = None
     ) -> None:
         """Queue a message. `on_sent`: called when the last of it has left."""
+        ...
+
+    def lose(self, party: int, hears: Callable[[int], None]) -> None:
+        """A party is gone: what it has not sent never leaves, and what is on its way to it goes nowhere.
+        `hears(other)`: the other party's link with it has ended, behind all that was on its way there."""
+        ...
+
+    def meet(self, party: int, hears: Callable[[int], None]) -> None:
+        """It is there again. `hears(other)`: it has a link with the other party, who has heard of its loss before."""
         ...
 
 
@@ -107,6 +117,10 @@ class _Way:
     backlog: Backlog[Numbered]
     given: ReceiverCredit
     served: int = 0
+    there_ns: int = 0
+    """The last of what has left is there."""
+    deaf: bool = False
+    """Nobody is at its end any more."""
 
 
 @dataclass(kw_only=True)
@@ -150,11 +164,17 @@ class VirtualNetwork:
             for host in sorted(set(hosts.values()))
         }
         self.passed: list[Passed] = []
+        self._down: set[tuple[int, int]] = set()
+        """(sender, receiver) that have no link: one was lost, and has no new one yet."""
+        self._ended_ns: dict[tuple[int, int], int] = {}
+        """By a party that was lost and another one: when that one hears of it."""
 
     def send(
         self, source: int, destination: int, header: Header, on_sent: Callable[[], None] | None = None
     ) -> None:
         """Queue a message. Between parties of one host it is there at once."""
+        if (source, destination) in self._down:
+            return
         if self._of[source] == self._of[destination]:
             self._clock.at(self._clock.now_ns, lambda: self._local(destination, header, on_sent))
             return
@@ -167,6 +187,39 @@ class VirtualNetwork:
             self._grant(way)
         way.backlog.put(Numbered(header, on_sent))
         self._clock.at(self._clock.now_ns, lambda: self._leave(host))
+
+    def lose(self, party: int, hears: Callable[[int], None]) -> None:
+        """See Network."""
+        for other in self._of:
+            if other == party:
+                continue
+            self._down |= {(party, other), (other, party)}
+            out = self._hosts[self._of[party]].ways.pop((party, other), None)
+            into = self._hosts[self._of[other]].ways.pop((other, party), None)
+            if out is not None:
+                out.backlog.drop()
+            if into is not None:
+                into.backlog.drop()
+                into.deaf = True
+            ends_ns = max(self._clock.now_ns, out.there_ns if out is not None else 0)
+            self._ended_ns[party, other] = ends_ns = ends_ns + self._apart_ns(party, other)
+            self._clock.at(ends_ns, partial(hears, other))
+
+    def meet(self, party: int, hears: Callable[[int], None]) -> None:
+        """See Network."""
+        for other in self._of:
+            if other != party:
+                linked_ns = max(
+                    self._clock.now_ns + self._apart_ns(party, other), self._ended_ns[party, other]
+                )
+                self._clock.at(linked_ns, partial(self._linked, party, other, hears))
+
+    def _linked(self, party: int, other: int, hears: Callable[[int], None]) -> None:
+        self._down -= {(party, other), (other, party)}
+        hears(other)
+
+    def _apart_ns(self, one: int, other: int) -> int:
+        return 0 if self._of[one] == self._of[other] else self._latency_ns
 
     def _local(self, destination: int, header: Header, on_sent: Callable[[], None] | None) -> None:
         self._deliver(destination, header)
@@ -202,6 +255,7 @@ class VirtualNetwork:
         into = self._hosts[self._of[destination]].into
         there_ns = max(left_ns, max(into.free_ns, start_ns) + into.takes_ns(size)) + self._latency_ns
         into.free_ns = there_ns - self._latency_ns
+        way.there_ns = there_ns
         if payload:
             self.passed.append(Passed(source, destination, header, payload, start_ns, there_ns))
 
@@ -214,7 +268,8 @@ class VirtualNetwork:
         def arrived() -> None:
             way.given.arrived += size
             if whole:
-                self._deliver(destination, header)
+                if not way.deaf:
+                    self._deliver(destination, header)
                 way.given.handled = way.given.arrived
                 way.given.unfinished = 0
             else:

@@ -1,227 +1,47 @@
-"""A job on the virtual clock: its workers compute for as long as they are told to, and all else is the plan's machines.
-
-A forward pass reaches a layer when the one before it has been computed and the layer's units have the version that it
-needs; backward goes the other way, and lets units leave as the plan says, where workers average in the steps that end
-with an average. Where they drift, each says at its end that it contributes nothing more, and gets the last answers.
-Updates on workers take no time.
+"""A job on the virtual clock: its workers compute for as long as they are told to, and all else is the plan's machines,
+those that the runtime runs. A worker may be lost and return; then each server hears of it when its own link with that
+worker ends, behind all that was on its way, and again when a new one is there.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, Protocol
 
+from engine.axes.order import RANK
 from engine.consistency.policy import Policy
 from engine.order.ranks import ranks_of
-from engine.plan.cluster import parties, shard_party
+from engine.plan.cluster import device_party, parties, shard_party
 from engine.plan.description import DTYPE_BYTES, ModelDescription
+from engine.plan.edges import edge_bytes, edge_units
 from engine.plan.plan import Plan
 from engine.plan.traffic import factor_bytes
 from engine.plan.units import Unit, cut
-from engine.protocol.assembly import homes, worker_machines
-from engine.protocol.instructions import Advance, Content, Instruction, Part, Send, Summed, Update
+from engine.protocol.assembly import homes
+from engine.protocol.instructions import Advance, Content, Drop, Instruction, Part, Send, Summed, Update
 from engine.protocol.messages import Message
 from engine.simulate.clock import VirtualClock
-from engine.simulate.network import Network, Passed, VirtualNetwork
+from engine.simulate.happened import (
+    Compute,
+    DroppedContribution,
+    Exchanges,
+    InEveryStep,
+    Simulated,
+    Updated,
+    WorkerLoss,
+    check_losses,
+)
+from engine.simulate.network import Network, VirtualNetwork
+from engine.simulate.seats import seats_of
+from engine.simulate.served import VirtualDevice, VirtualServer
+from engine.simulate.worker import VirtualWorker
 from engine.transport.message import Header
 
-
-class Exchanges(Protocol):
-    """In which steps a fragment of the model leaves, and after which step left what is needed after one
-    (`engine/consistency/average.py`)."""
-
-    def leaves(self, fragment: int, step: int) -> bool: ...
-    def arrives(self, fragment: int, step: int) -> int | None: ...
+_TO_SERVERS = {Message.PUSH, Message.PULL, Message.JOIN}
 
 
-class InEveryStep:
-    """All of it leaves, and is needed for the next."""
-
-    def leaves(self, fragment: int, step: int) -> bool:
-        return True
-
-    def arrives(self, fragment: int, step: int) -> int | None:
-        return step
-
-
-class Compute(NamedTuple):
-    """How long one worker computes a layer in one step."""
-
-    forward_ns: int
-    backward_ns: int
-
-
-class Waited(NamedTuple):
-    """A worker could not go on: a layer's version had not come."""
-
-    rank: int
-    step: int
-    layer: int
-    start_ns: int
-    end_ns: int
-
-
-@dataclass(kw_only=True)
-class Simulated:
-    """What happened."""
-
-    begun_ns: dict[tuple[int, int], int] = field(default_factory=dict)
-    """By worker and step: when its forward pass began. The one behind the last step: when all had come."""
-    waited: list[Waited] = field(default_factory=list)
-    passed: list[Passed] = field(default_factory=list)
-    """What crossed the network."""
-    moved: Counter[tuple[int, int, int]] = field(default_factory=Counter)
-    """(sender, receiver, unit): payload bytes of all messages, those within a host as well."""
-    applied: Counter[tuple[int, int, int]] = field(default_factory=Counter)
-    """(unit, worker, staleness): contributions that were applied, where workers drift."""
-
-
-class _Worker:
-    """One worker: where it is in its step."""
-
-    def __init__(self, run: _Run, rank: int) -> None:
-        self.rank = rank
-        self._run = run
-        self.machines = worker_machines(run.plan, run.units, rank=rank, workers=run.workers)
-        self._served = next(iter(self.machines.served.values()), None)
-        self.step = 0
-        self.clock: dict[int, int] = defaultdict(int)
-        self.read: dict[int, int] = {}
-        self._awaited: Callable[[], bool] | None = None
-        self.ended = False
-        """It has contributed all, and has all that it gets."""
-        self._held: list[Unit] = []
-
-    def begin(self) -> None:
-        self._run.found.begun_ns[self.rank, self.step] = self._run.clock.now_ns
-        if self.step < self._run.steps:
-            self._forward(0)
-            return
-        last = self._run.steps + 1
-        if self._served is None or self._run.policy.lockstep:
-            self.ended = True
-            return
-        self._run.carry_out(self.rank, self._served.finished(self.step))
-        self._wait(0, dict.fromkeys(self.machines.served, last), self._end)
-
-    def _end(self) -> None:
-        self.ended = True
-
-    def _forward(self, position: int) -> None:
-        run = self._run
-        if position == len(run.order):
-            self._backward(len(run.order) - 1)
-            return
-        layer = run.order[position]
-        units = [unit.index for unit in run.of_layer[layer]]
-
-        def computes() -> None:
-            for unit in units:
-                if unit in self.machines.served:  # its gradient says that it was computed on this version
-                    self.machines.served[unit].installed(unit, self.read.get(unit, 0))
-                if unit in self.machines.peers:
-                    run.applied(unit, self.machines.peers[unit].taken(unit))
-            run.clock.at(
-                run.clock.now_ns + run.compute[layer].forward_ns, partial(self._forward, position + 1)
-            )
-
-        self._wait(position, self._needed(run.of_layer[layer]), computes)
-
-    def _needed(self, units: Sequence[Unit]) -> dict[int, int]:
-        """By unit: which clock its answer must have before the worker goes on."""
-        run, found = self._run, {}
-        for unit in units:
-            left = run.exchanges.arrives(run.fragment(unit), self.step - 1)
-            found[unit.index] = 0 if left is None else run.policy.needs(left + 1)
-        return found
-
-    def _wait(self, position: int, needed: Mapping[int, int], then: Callable[[], None]) -> None:
-        run, start_ns, step = self._run, self._run.clock.now_ns, self.step
-
-        def there() -> bool:
-            if any(self.clock[unit] < clock for unit, clock in needed.items()):
-                return False
-            self._awaited = None
-            if run.clock.now_ns > start_ns:
-                run.found.waited.append(Waited(self.rank, step, position, start_ns, run.clock.now_ns))
-            then()
-            return True
-
-        self._awaited = there
-        there()
-
-    def _backward(self, position: int) -> None:
-        run = self._run
-        if position < 0:
-            held, self._held = self._held, []
-            for unit in held:
-                self._leaves(unit)
-            self.step += 1
-            asks = any(run.exchanges.arrives(run.fragment(u), self.step - 1) is not None for u in run.units)
-            if self._served is not None and asks:
-                run.carry_out(self.rank, self._served.step_began(self.step))
-            if self.step == run.steps:
-                self._wait(0, self._needed(run.units), self.begin)
-            else:
-                self.begin()
-            return
-        run.clock.at(
-            run.clock.now_ns + run.compute[run.order[position]].backward_ns, partial(self._computed, position)
-        )
-
-    def _computed(self, position: int) -> None:
-        """A layer's gradients are there, and with them units of which it was the last."""
-        run = self._run
-        for unit in run.of_layer[run.order[position]]:
-            if run.first_layer[unit.index] == position:
-                if run.choices[unit.layers[0]].order.depart == "when-ready":
-                    self._leaves(unit)
-                else:
-                    self._held.append(unit)
-        self._backward(position - 1)
-
-    def _leaves(self, unit: Unit) -> None:
-        machines, index = self.machines, unit.index
-        if not self._run.exchanges.leaves(self._run.fragment(unit), self.step):
-            return
-        if index in machines.alone:
-            found: list[Instruction] = [Advance(index, self.step + 1)]
-        elif index in machines.served:
-            found = machines.served[index].ready(index, self.step)
-        elif index in machines.rounds:
-            found = machines.rounds[index].ready(index, self.step)
-        elif index in machines.peers:
-            found = machines.peers[index].ready(index, self.step)
-        else:
-            found = machines.gathered[index].ready(index, self.step)
-        self._run.carry_out(self.rank, found)
-
-    def arrived(self, header: Header) -> list[Instruction]:
-        machines, unit = self.machines, header.unit
-        match header.kind:
-            case Message.NOTIFY:
-                return machines.served[unit].notified(unit, header.step)
-            case Message.ANSWER:
-                self.read[unit] = header.version
-                return machines.served[unit].answered(unit, header.step)
-            case Message.ROUND:
-                return machines.rounds[unit].arrived(unit, header.step, header.part, header.origin)
-            case Message.UPDATE:
-                machine, given = machines.peers[unit], (unit, header.step, header.origin)
-                return [*machine.arrived(*given), *machine.added(*given, header.version)]
-            case _:
-                return machines.gathered[unit].arrived(unit, header.step, header.origin)
-
-    def advanced(self, unit: int, clock: int) -> None:
-        self.clock[unit] = max(clock, self.clock[unit])
-        if self._awaited is not None:
-            self._awaited()
-
-
-class _Run:
+class VirtualJob:
     """All parties of one job."""
 
     def __init__(
@@ -239,55 +59,88 @@ class _Run:
         rank_order: bool,
         update_ns: Callable[[Unit], int],
         units: Sequence[Unit] | None,
+        edges: bool,
+        slowed: Mapping[int, float],
+        losses: Sequence[WorkerLoss],
     ) -> None:
         self._update_ns = update_ns
-        self.plan, self.model, self.workers, self.steps = plan, model, workers, steps
+        self.plan, self.model, self.steps, self.rank_order = plan, model, steps, rank_order
         self.units = cut(plan, model) if units is None else units
         self.choices = {layer.layer: layer for layer in plan.layers}
         computed = self.choices if units is None else {name for unit in units for name in unit.layers}
-        self.order = [layer.name for layer in model.layers if layer.name in computed]
+        order = [layer.name for layer in model.layers if layer.name in computed]
+        self.position = {name: index for index, name in enumerate(order)}
         self.compute = defaultdict(lambda: Compute(0, 0), compute)
         self.policy = policy()
+        check_losses(losses, plan, workers, self.policy)
         self.exchanges = exchanges
         self.of_layer: dict[str, list[Unit]] = defaultdict(list)
         for unit in self.units:
             for name in unit.layers:
                 self.of_layer[name].append(unit)
-        position = {name: index for index, name in enumerate(self.order)}
-        self.first_layer = {unit.index: min(position[name] for name in unit.layers) for unit in self.units}
+        self.first_layer = {
+            unit.index: min(self.position[name] for name in unit.layers) for unit in self.units
+        }
         ranks = ranks_of([(self.choices[unit.layers[0]], unit) for unit in self.units])
         self._priority = {
             unit.index: partial(ranks[self.choices[unit.layers[0]].order.rank], unit) for unit in self.units
         }
         self._unit = {unit.index: unit for unit in self.units}
         self._described = {layer.name: layer for layer in model.layers}
+        self._edges = edge_units(plan, model) if edges else ()
         self.clock = VirtualClock()
         at = {party.index: party.host for party in parties(plan, workers, hosts)}
         self._network = network(self.clock, at, self._deliver)
         self.found = Simulated(passed=self._network.passed)
-        self._homes = {
-            unit: (shard_party(plan, workers, shard), home)
+        self.servers = {
+            party: VirtualServer(
+                self,
+                party,
+                homes(plan, self.units, shard=shard, workers=workers, policy=policy, rank_order=rank_order),
+            )
             for shard in range(plan.servers.count if plan.servers else 0)
-            for unit, home in homes(
-                plan, self.units, shard=shard, workers=workers, policy=policy, rank_order=rank_order
-            ).items()
+            for party in (shard_party(plan, workers, shard),)
         }
-        self._workers = [_Worker(self, rank) for rank in range(workers)]
+        self._server_of = {unit: server for server in self.servers.values() for unit in server.homes}
+        self._devices = {
+            party: VirtualDevice(self, party, self._on_device(order, number), workers)
+            for number in range(len(plan.devices) if edges else 0)
+            for party in (device_party(plan, workers, number),)
+        }
+        self._seats = seats_of(plan, model, workers, computed, edges=edges)
+        self._slowed = slowed
+        self._workers = [
+            VirtualWorker(self, seat, slowed=slowed.get(seat.party, 1.0)) for seat in self._seats
+        ]
+        for loss in losses:
+            self.clock.at(loss.at_ns, partial(self._lose, loss.rank))
+            if loss.returns_ns is not None:
+                self.clock.at(loss.returns_ns, partial(self._bring_back, loss.rank))
 
     def run(self) -> Simulated:
+        """Until nothing happens any more."""
         for worker in self._workers:
             worker.begin()
         self.clock.run()
-        stuck = [worker.rank for worker in self._workers if not worker.ended]
+        stuck = [worker.party for worker in self._workers if worker.alive and not worker.ended]
         assert not stuck, f"workers {stuck} wait for what does not come"
         return self.found
 
     def applied(self, unit: int, parts: Sequence[Part]) -> None:
+        """A unit has taken contributions."""
         self.found.applied.update((unit, part.rank, part.staleness) for part in parts)
 
     def fragment(self, unit: Unit) -> int:
         """Which part of the model it is averaged with."""
         return self.choices[unit.layers[0]].fragment
+
+    def _on_device(self, order: Sequence[str], number: int) -> list[str]:
+        chosen = ((name, self.choices[name]) for name in order)
+        return [name for name, layer in chosen if layer.placement == "device" and layer.place == number]
+
+    def samples_of(self, party: int) -> tuple[int, ...]:
+        """Of a worker's passes in one step."""
+        return self._seats[party].samples
 
     def carry_out(self, party: int, found: Sequence[Instruction]) -> None:
         """What a machine of `party` says."""
@@ -299,68 +152,153 @@ class _Run:
             elif isinstance(instruction, Summed):
                 machine = self._workers[party].machines.rounds[instruction.unit]
                 self.carry_out(party, machine.summed(instruction.unit, instruction.step))
+            elif isinstance(instruction, Drop):
+                unit, rank, step, reason, _ = instruction
+                self.found.dropped.append(DroppedContribution(unit, rank, step, reason))
             elif isinstance(instruction, Update):
                 unit = instruction.unit
                 self.applied(unit, instruction.parts)
+                self.found.updated.append(
+                    Updated(unit, instruction.version, self.clock.now_ns, instruction.parts)
+                )
                 if takes_ns := self._update_ns(self._unit[unit]):
                     rest = partial(self.carry_out, party, found[number + 1 :])
                     self.clock.at(self.clock.now_ns + takes_ns, rest)
                     return
 
+    def cross(
+        self, kind: Message, edge: int, party: int, peer: int, step: int, turn: int, samples: int
+    ) -> None:
+        """Send so many samples' activations, or their gradients, over an edge: of a pass, counted from the first."""
+        unit, chosen = self._edges[edge], self.plan.edges[edge]
+        place = self.model.cut(chosen.destination)
+        assert place is not None, "resolve the plan first"
+        size = edge_bytes(chosen, place, [samples])
+        priority = RANK[chosen.order.rank].load()(unit, step)
+        self._post(party, peer, kind, unit.index, step, part=turn, priority=priority, size=size)
+
+    def welcome(self, server: int, rank: int, step: int, *, over: bool) -> None:
+        """A server tells a worker that has returned from which step on it may contribute."""
+        self._post(server, rank, Message.WELCOME, 0, step, part=int(over))
+
+    def _lose(self, rank: int) -> None:
+        worker = self._workers[rank]
+        if worker.ended:
+            return
+        worker.lost()
+        self._network.lose(rank, partial(self._hear_of_loss, rank))
+
+    def _hear_of_loss(self, rank: int, party: int) -> None:
+        """The link between two parties has ended."""
+        if party in self.servers:
+            self.servers[party].loses(rank)
+        elif party < len(self._workers) and self._workers[party].alive:
+            machines = self._workers[party].machines
+            if (peers := next(iter(machines.peers.values()), None)) is not None:
+                self.carry_out(party, peers.lost(rank))
+
+    def _bring_back(self, rank: int) -> None:
+        before = self._workers[rank]
+        if before.alive:  # it had ended before it would have been lost
+            return
+        life = before.life + 1
+        self._workers[rank] = VirtualWorker(
+            self, self._seats[rank], life=life, slowed=self._slowed.get(rank, 1.0)
+        )
+        self._network.meet(rank, partial(self._hear_of_return, rank, life))
+
+    def _hear_of_return(self, rank: int, life: int, party: int) -> None:
+        if party in self.servers:
+            self.servers[party].regains(rank, life)
+
     def _send(self, party: int, send: Send) -> None:
-        size = self._bytes(party, send)
+        size, peers = self._bytes(party, send), send.peers
+        if send.kind in (Message.ROUND, Message.FACTORS, Message.UPDATE) or (
+            send.kind == Message.FINISH and send.unit not in self._server_of
+        ):
+            peers = self._workers[party].parties(peers)  # machines of a team know its members by their rank
+        for rank, peer in zip(send.peers, peers, strict=True):
+            self._post(
+                party,
+                peer,
+                send.kind,
+                send.unit,
+                send.step,
+                part=send.part,
+                priority=self._priority[send.unit](send.step),
+                version=send.version,
+                size=size,
+                on_sent=self._on_sent(party, rank, send),
+            )
+
+    def _post(
+        self,
+        party: int,
+        peer: int,
+        kind: Message,
+        unit: int,
+        step: int,
+        *,
+        part: int = 0,
+        priority: int = 0,
+        version: int = 0,
+        size: int = 0,
+        on_sent: Callable[[], None] | None = None,
+    ) -> None:
         header = Header(
-            kind=send.kind,
+            kind=kind,
             origin=party,
-            step=send.step,
-            unit=send.unit,
-            part=send.part,
-            priority=self._priority[send.unit](send.step),
+            step=step,
+            unit=unit,
+            part=part,
+            priority=priority,
             queued_ns=self.clock.now_ns,
             payload_bytes=size,
-            version=send.version,
+            version=version,
         )
-        for peer in send.peers:
-            self.found.moved[party, peer, send.unit] += size
-            self._network.send(party, peer, header, self._on_sent(party, peer, send))
+        self.found.moved[party, peer, unit] += size
+        self._network.send(party, peer, header, on_sent)
 
-    def _on_sent(self, party: int, peer: int, send: Send) -> Callable[[], None] | None:
-        """Of a message that a machine asks about."""
+    def _on_sent(self, party: int, rank: int, send: Send) -> Callable[[], None] | None:
+        """Of a message that a machine asks about; `rank`: its receiver's in the team."""
         if send.kind == Message.UPDATE:
-            return partial(self._left, party, peer, send.unit)
+            return partial(self._left, party, rank, send.unit)
         return partial(self._sent, party, send) if send.kind == Message.ROUND else None
 
-    def _left(self, party: int, peer: int, unit: int) -> None:
-        self.carry_out(party, self._workers[party].machines.peers[unit].sent(unit, peer))
+    def _left(self, party: int, rank: int, unit: int) -> None:
+        if self._workers[party].alive:
+            self.carry_out(party, self._workers[party].machines.peers[unit].sent(unit, rank))
 
     def _sent(self, party: int, send: Send) -> None:
         self.carry_out(party, self._workers[party].machines.rounds[send.unit].sent(send.unit, send.step))
 
     def _deliver(self, party: int, header: Header) -> None:
-        if header.kind == Message.PUSH:
-            self.carry_out(
-                party,
-                self._homes[header.unit][1].pushed(header.origin, header.step, header.version),
-            )
-        elif header.kind == Message.PULL:
-            self.carry_out(party, self._homes[header.unit][1].pulled(header.origin, header.step + 1))
-        elif header.kind == Message.FINISH:
-            self.carry_out(party, self._homes[header.unit][1].finished(header.origin, header.step + 1))
-        else:
-            self.carry_out(party, self._workers[party].arrived(header))
+        kind = header.kind
+        if kind in _TO_SERVERS or (kind == Message.FINISH and header.unit in self._server_of):
+            self.carry_out(party, self._server_of[header.unit].arrived(header))
+        elif kind == Message.ACTIVATION and self._devices:
+            self._devices[party].arrived(header)
+        elif (worker := self._workers[party]).alive:
+            if kind in (Message.ACTIVATION, Message.ACTIVATION_GRADIENT):
+                worker.crossed(Message(kind), header.part)
+            elif kind == Message.WELCOME:
+                worker.welcomed(header.origin, header.step, over=bool(header.part))
+            else:
+                self.carry_out(party, worker.arrived(header))
 
     def _bytes(self, party: int, send: Send) -> int:
         unit = self._unit[send.unit]
         layer = self.choices[unit.layers[0]]
         if send.content is Content.FACTORS:
-            workload = self.plan.workload
+            workload, worker = self.plan.workload, self._workers[party]
             assert workload is not None, "resolve the plan first"
-            samples = workload.share(party, self.workers)
+            samples = workload.share(worker.rank, worker.team_size)
             return factor_bytes(self._described[layer.layer], workload, layer.encoding, samples)
+        if send.content is Content.NOTHING:
+            return 0
         if send.content is Content.PARAMETERS and layer.update == "server":
-            whole = (
-                send.snapshot and self._homes[send.unit][1].over
-            )  # in the end all get the parameters as they are
+            home = self._server_of[send.unit].homes[send.unit]
+            whole = send.snapshot and home.over  # in the end all get the parameters as they are
             elements = send.stop - send.start
             return (
                 elements * DTYPE_BYTES[unit.dtype]
@@ -385,12 +323,18 @@ def simulate(
     rank_order: bool = False,
     update_ns: Callable[[Unit], int] = lambda unit: 0,
     units: Sequence[Unit] | None = None,
+    edges: bool = True,
+    slowed: Mapping[int, float] | None = None,
+    losses: Sequence[WorkerLoss] = (),
 ) -> Simulated:
-    """`steps` steps of a resolved plan whose layers are all on every worker. `exchanges`: where workers average, when;
-    left out, they exchange in every step. `compute`: by layer; those left out take no time. `network(clock, hosts,
-    deliver)` makes the links. `update_ns`: how long a server updates a unit; it updates several at once. `units`: those
-    alone, with their layers, of the plan's."""
-    return _Run(
+    """`steps` steps of a resolved plan. `exchanges`: where workers average, when; left out, they exchange in every
+    step. `compute`: by layer; those left out take no time. `network(clock, hosts, deliver)` makes the links.
+    `update_ns`: how long a server updates a unit; it updates several at once. `units`: those alone, with their layers,
+    of the plan's. `edges`: whether activations travel to other stages and devices; else nobody waits for them.
+    `slowed`: how many times as long some workers compute. Raises UserError for `losses` without whom the job would not
+    go on, and where too few workers are left for an update."""
+    return VirtualJob(
         plan, model, workers=workers, steps=steps, policy=policy, exchanges=exchanges or InEveryStep(),
         compute=compute or {}, network=network, hosts=hosts, rank_order=rank_order, update_ns=update_ns, units=units,
+        edges=edges, slowed=slowed or {}, losses=losses,
     ).run()  # fmt: skip

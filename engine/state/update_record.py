@@ -2,9 +2,10 @@
 
 A row for each contribution, in the order in which updates were made and, within one, in which contributions were
 added: on which version of the unit it was computed, with the hyper-parameters of which step the update was made, and
-by what its learning rate was multiplied. What else a step depends on follows from the job and is not held here: its
-samples from the seed and the step; a worker's random numbers, in the order in which it draws them from its first step
-on, from the seed + 1 + its rank + the number of workers times its incarnation (how often it had been started anew).
+by what its learning rate was multiplied. What else a step depends on follows from the job: its samples from the seed
+and the step; a worker's random numbers, in the order in which it draws them from its first step on, from the seed + 1 +
+its rank + the number of workers times its incarnation (how often it had been started anew). With which states of the
+generators each step began is in the workers' own records (`random_record.py`), so that who repeats the run knows.
 Of a step that a lost worker contributed only in part, nobody knows on which versions of the other units it was
 computed. A row has 32 bytes.
 """

@@ -19,7 +19,7 @@ from engine.transport.dialogue import LostCallback
 from engine.transport.door import KeptDoor
 from engine.transport.errors import DeadlineMissed, PeerLost, ProtocolError
 from engine.transport.greeting import Call
-from engine.transport.lane import Allow, Delivery, Handle, LaneQueue, Place, Weigh
+from engine.transport.lane import Allow, Delivery, Handle, LaneQueue, Placing, Weigh
 from engine.transport.loop import Loop
 from engine.transport.message import Buffer, Header, Outgoing
 from engine.transport.observer import NoObserver, Observer, Watch
@@ -93,7 +93,7 @@ class Endpoint:
             for so long is lost; every party gives one each heartbeat_s.
         token: at least 16 random bytes that only this attempt's parties know. Who cannot prove that it knows them
             (`greeting`) is turned away.
-        data_plane: who moves the bytes: a thread in "python", or the compiled one ("compiled"), which must have been
+        data_plane: who moves the bytes: a thread in "python", or in C ("c"), which must have been
             built; "auto" takes that where it has been. Parties need not choose the same. None: what the environment
             variable TRAINYARD_DATA_PLANE says, else "auto".
         """
@@ -157,7 +157,7 @@ class Endpoint:
         self,
         lane: int,
         *,
-        place: Place,
+        place: Placing,
         handle: Handle,
         weigh: Weigh | None = None,
         allow: Allow | None = None,
@@ -331,7 +331,7 @@ class Endpoint:
     def keep_door(self, peers: Collection[int], returned: Callable[[int, int], None]) -> None:
         """Let any of `peers` in again that was lost (`may_lose`) and is started anew: what is sent to it from then on
         is sent to its new incarnation. `returned(number, incarnation)` is called in the I/O thread before anything of
-        that is handled; it must not block. Raises ProtocolError where the data plane is the compiled one."""
+        that is handled; it must not block. Raises ProtocolError where the data plane is the one in C."""
         loop, listener = self._loop, self._listener
         if listener is None or not isinstance(loop, Loop):
             raise ProtocolError("only the data plane in Python, once connected, knows parties that come back")

@@ -12,7 +12,7 @@ from engine.transport.buffers import ScratchPool
 from engine.transport.message import Header
 from engine.transport.queue import PriorityQueue
 
-Place: TypeAlias = Callable[[Header], Sequence[memoryview] | None]
+Placing: TypeAlias = Callable[[Header], Sequence[memoryview] | None]
 Handle: TypeAlias = Callable[[Header, memoryview | None], None]
 Weigh: TypeAlias = Callable[[Header], int]
 """How many bytes the message's handler has to work on."""
@@ -67,7 +67,7 @@ class LaneQueue:
     def __init__(
         self,
         name: str,
-        place: Place,
+        place: Placing,
         handle: Handle,
         pool: ScratchPool,
         failed: Callable[[BaseException], None],

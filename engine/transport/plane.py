@@ -1,4 +1,4 @@
-"""Who moves an endpoint's bytes: a thread in Python (`loop`), or the compiled one (`compiled`) where it has been built.
+"""Who moves an endpoint's bytes: a thread in Python (`loop`), or one in C (`in_c`) where it has been built.
 
 Both speak the same wire format, so that every party may choose for itself.
 """
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 from engine.transport.buffers import ScratchPool
-from engine.transport.compiled.library import library
-from engine.transport.compiled.loop import CompiledLoop
-from engine.transport.compiled.settings import Settings
 from engine.transport.credit import ReceiverCredit, SenderCredit, Window
 from engine.transport.dialogue import Dialogue, LostCallback, PingAnswered
+from engine.transport.in_c.library import library
+from engine.transport.in_c.loop import CLoop
+from engine.transport.in_c.settings import Settings
 from engine.transport.inbound import Inbox
 from engine.transport.lane import LaneQueue
 from engine.transport.loop import Loop
@@ -27,8 +27,10 @@ from engine.transport.outbound import Outbox
 from engine.transport.pacing import PacedLink
 from engine.transport.peer import Peer
 
-DataPlaneChoice: TypeAlias = Literal["python", "compiled", "auto"]
+DataPlaneChoice: TypeAlias = Literal["python", "c", "auto"]
 CHOICES = get_args(DataPlaneChoice)
+FORMERLY = {"compiled": "c"}
+"""Names that launches and environments of older versions have."""
 VARIABLE = "TRAINYARD_DATA_PLANE"
 Sockets: TypeAlias = Mapping[int, tuple[socket.socket, socket.socket]]
 """Data and control connection with each peer."""
@@ -109,29 +111,30 @@ class Wiring:
 def asked(choice: str | None = None) -> DataPlaneChoice:
     """The choice, or without one what the environment says. Raises ValueError for what is none."""
     choice = choice or os.environ.get(VARIABLE) or "auto"
+    choice = FORMERLY.get(choice, choice)
     if choice not in CHOICES:
         raise ValueError(f"data_plane = {choice!r} ({VARIABLE}): one of {', '.join(CHOICES)}")
     return cast("DataPlaneChoice", choice)
 
 
-def chosen(choice: str | None) -> Literal["python", "compiled"]:
+def chosen(choice: str | None) -> Literal["python", "c"]:
     """What the choice, or without one the environment, comes to here. Raises ValueError for anything else, and for
     a data plane that is not there."""
     choice = asked(choice)
-    if choice == "compiled" and library() is None:
+    if choice == "c" and library() is None:
         raise ValueError(
-            f"data_plane = 'compiled' ({VARIABLE}): it has not been built; run `python -m engine.transport.compiled`,"
+            f"data_plane = 'c' ({VARIABLE}): it has not been built; run `python -m engine.transport.in_c`,"
             " or take 'auto' or 'python'"
         )
-    return "python" if choice == "python" or library() is None else "compiled"
+    return "python" if choice == "python" or library() is None else "c"
 
 
-def make(choice: Literal["python", "compiled"], sockets: Sockets, wiring: Wiring) -> DataPlane:
+def make(choice: Literal["python", "c"], sockets: Sockets, wiring: Wiring) -> DataPlane:
     """The data plane of `choice`, not yet started. It owns the sockets from now on."""
-    compiled = library() if choice == "compiled" else None
-    if compiled is not None:
-        return CompiledLoop(
-            compiled,
+    found = library() if choice == "c" else None
+    if found is not None:
+        return CLoop(
+            found,
             {peer: (data.detach(), control.detach()) for peer, (data, control) in sockets.items()},
             Settings(
                 window_bytes=wiring.credit_bytes,

@@ -26,7 +26,7 @@ from tests.backend.live_server import LiveServer
 from tests.postgres import Cluster, cluster
 
 CPU_DEVICES = 4
-STARTED_ANEW = {"test_descriptions"}
+STARTED_ANEW = {"test_descriptions", "test_description_forks"}
 """The files whose subject is the process that describes a model."""
 
 

@@ -31,6 +31,7 @@ def command(*arguments: str) -> list[str]:
 def environment(**settings: object) -> dict[str, str]:
     """The environment with these settings (`data_dir` becomes TRAINYARD_DATA_DIR) and no others of ours."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
+    settings = {"description_forks": False, **settings}  # tests have their own (warm.py)
     return kept | {f"TRAINYARD_{name.upper()}": str(value) for name, value in settings.items()}
 
 

@@ -33,15 +33,15 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
 
 
 @pytest.fixture(scope="session")
-def compiled() -> None:
-    """The compiled data plane. Skips where there is no compiler."""
+def plane_in_c() -> None:
+    """The data plane in C. Skips where there is no compiler."""
     built()
 
 
-@pytest.fixture(params=["python", "compiled"])
+@pytest.fixture(params=["python", pytest.param("c", id="in_c")])
 def data_plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every endpoint of the test, also those of its processes, has this one."""
-    if request.param == "compiled":
-        request.getfixturevalue("compiled")
+    if request.param == "c":
+        request.getfixturevalue("plane_in_c")
     monkeypatch.setenv(VARIABLE, request.param)
     return str(request.param)

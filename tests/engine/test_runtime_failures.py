@@ -99,7 +99,7 @@ def end_after_death_of(gang: Gang, party: str) -> GangEnd:
     ("strategy", "options", "victim", "data_plane"),
     [
         ("parameter-server", {"servers": 1, "where": "dedicated"}, "server 0", "python"),
-        ("parameter-server", {"servers": 1, "where": "dedicated"}, "server 0", "compiled"),
+        ("parameter-server", {"servers": 1, "where": "dedicated"}, "server 0", "c"),
         ("native-allreduce", {}, "worker 1", "python"),
         ("ddp", {}, "worker 0", "python"),
         ("ddp", {"hook": "powersgd", "powersgd_from": 2}, "worker 0", "python"),

@@ -22,8 +22,9 @@ from engine.plan.plan import LayerPlan, Order, Servers
 from engine.plan.units import cut
 from engine.protocol.peers import AHEAD
 from engine.simulate.declared import declared, wire_bytes, wire_bytes_by_layer
+from engine.simulate.happened import Compute
 from engine.simulate.network import VirtualNetwork
-from engine.simulate.run import Compute, simulate
+from engine.simulate.run import simulate
 from engine.transport.backlog import LEAST_FRAGMENT_BYTES
 from tests.moved import by_formula
 from tests.plans import PLANNED, described, made_up, planned, resolved

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from engine.transport import Header
+from engine.simulate.clock import VirtualClock
+from engine.simulate.network import VirtualNetwork
+from engine.transport import Header, Pacer
 from engine.transport.backlog import LEAST_FRAGMENT_BYTES
+from tests.backend.executor_attempts import until
 from tests.engine.transport_parties import WAIT_S, Parties, connected
 
 WORKER, SERVER = 0, 1
@@ -78,6 +83,85 @@ def test_whatever_waits_leaves_in_one_order_on_both_data_planes(seed: int) -> No
     expected = [FIRST, *sorted(range(len(drawn)), key=lambda unit: drawn[unit][0])]
     assert record.received_units == record.handled_units == expected
     assert parties.records[WORKER].sent_units == expected
+
+
+LARGE, RATE_BPS = 500_000, 4_000_000
+"""It takes a second: time to put something in front of its rest, also on a busy machine."""
+LESS_AND_LESS_PATIENT = (9, 6, 3)
+"""Priorities of large messages, each put while the one before it is on its way."""
+
+
+def interruptions(seed: int) -> list[tuple[Header, list[Header]]]:
+    """Each large message, and the short ones that are put when it is on its way, most urgent first: some go before its
+    rest, some between it and what it has interrupted, some last."""
+    random = Random(seed)
+
+    def message(unit: int, priority: int, size: int) -> Header:
+        return Header(
+            kind=1, lane=1, origin=WORKER, unit=unit, layer=unit, priority=priority, payload_bytes=size
+        )
+
+    return [
+        (
+            message(number, priority, LARGE),
+            [
+                message(10 * (number + 1) + k, drawn, random.randint(1, 10_000))
+                for k, drawn in enumerate(sorted(random.choices(range(1, 11), k=4)))
+            ],
+        )
+        for number, priority in enumerate(LESS_AND_LESS_PATIENT)
+    ]
+
+
+def on_the_virtual_network(waves: list[tuple[Header, list[Header]]]) -> list[int]:
+    """In which order they have left whole."""
+    clock, ended = VirtualClock(), []
+    network = VirtualNetwork(
+        clock, dict(enumerate(NAMES)), lambda _, header: ended.append(header.unit), rate_bps=RATE_BPS
+    )
+
+    def wave(number: int) -> None:
+        network.send(WORKER, SERVER, waves[number][0])
+        clock.at(clock.now_ns + 1, lambda: look(number))
+
+    def look(number: int) -> None:
+        large, short = waves[number]
+        if not any(each.header is large for each in network.passed):
+            clock.at(clock.now_ns + 1_000_000, lambda: look(number))
+            return
+        for each in short:
+            network.send(WORKER, SERVER, each)
+        if number + 1 < len(waves):
+            wave(number + 1)
+
+    wave(0)
+    clock.run()
+    return ended
+
+
+def come(parties: Parties, message: Header) -> int:
+    """How much of it."""
+    counted = parties.endpoints[SERVER].counters.snapshot()
+    return counted.received_payload.get((WORKER, message.layer), 0)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_interrupts_leaves_in_one_order_on_both_data_planes(seed: int, tmp_path: Path) -> None:
+    """Interruptions that are interrupted, with what waits meanwhile: as on the virtual network."""
+    waves = interruptions(seed)
+    expected = on_the_virtual_network(waves)
+    assert expected.index(2) < expected.index(1) < expected.index(0), "each was interrupted by the next one"
+    with connected(NAMES, pacer=lambda: Pacer(tmp_path / "pacer", RATE_BPS)) as parties:
+        for large, short in waves:
+            parties.endpoints[WORKER].send(SERVER, large, [bytes(LARGE)])
+            until(partial(come, parties, large), "it is on its way")
+            for each in short:
+                parties.endpoints[WORKER].send(SERVER, each, [bytes(each.payload_bytes)])
+        record = parties.records[SERVER]
+        record.wait(lambda: len(record.handled_units) == len(expected))
+    for runs in (parties.records[WORKER].sent_units, record.received_units):
+        assert list(dict.fromkeys(reversed(runs)))[::-1] == expected
+        assert len(runs) > len(expected), "some left in several runs"
 
 
 @pytest.mark.parametrize("receiver", [SERVER, WORKER], ids=["server receive", "worker receive"])

@@ -60,9 +60,9 @@ def records(launch: Any) -> np.ndarray:
 @pytest.mark.parametrize(
     ("strategy", "options", "data_plane"),
     [
-        ("async-sgd", {}, "compiled"),
+        ("async-sgd", {}, "c"),
         ("bounded-staleness", {"bound": 1}, "python"),
-        ("softsync", {"contributions": 2}, "compiled"),
+        ("softsync", {"contributions": 2}, "c"),
     ],
     indirect=["data_plane"],
 )
@@ -90,8 +90,8 @@ def test_the_others_go_on_without_a_killed_worker(
         assert of_lost == set(range(len(of_lost))), "what was lost is the end of its contributions"
         # It was killed in the forward pass of step 3: some of step 2 may not have left it.
         assert 2 <= len(of_lost) < len(steps)
-    said = "through the compiled data plane" in launch.log(launch.parties[0]).read_text()
-    assert said == (data_plane == "compiled")
+    said = "through the data plane in C" in launch.log(launch.parties[0]).read_text()
+    assert said == (data_plane == "c")
     assert (launch.result / "model.pt").exists()
     assert json.loads((launch.result / "summary.json").read_text())["test_loss"] > 0
     assert not (launch.result / "summary-2.json").exists()

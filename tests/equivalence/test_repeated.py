@@ -1,8 +1,10 @@
-"""A run in which workers drifted is repeated in one process, from what its servers have recorded: plain PyTorch, which
-computes every gradient on the version that it was computed on, and adds and applies them in the order of the record."""
+"""A run in which workers drifted is repeated in one process, from what its servers and workers have recorded: plain
+PyTorch, which computes every gradient on the version that it was computed on, with the random states that its step
+began with, and adds and applies them in the order of the record."""
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +21,7 @@ from engine.models.build import build_model
 from engine.plan.units import Unit
 from engine.plan.updates import OptimizerSpec
 from engine.runtime.worker import seed_everything
+from engine.state.random_record import ROW, digest, read
 from tests.jobs import Run, distance, job, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
@@ -79,6 +82,30 @@ def test_the_record_says_enough_to_repeat_the_run(
     # All compute their first step on version 0. More than one update late: then a rate is divided.
     assert (stale > (1 if strategy == "staleness-aware" else 0)).any()
     assert distance(run.state, repeated(run, record)) <= (1e-9 if optimizer is ADAM else 1e-12)
+
+
+def test_random_states_that_are_not_those_of_the_record_are_noticed(tmp_path: Path) -> None:
+    """A repetition whose masks differ does not only end elsewhere: it is told at which step it went astray."""
+    (tmp_path / "net.py").write_text(NET)
+    spec = job(
+        model={"entrypoint": "net:build", "directory": str(tmp_path)},
+        strategy={"name": "async-sgd", "options": {"slice_size": 100}},
+        cluster={"workers": 2},
+        training={"precision": "float64", "steps": 4},
+        telemetry={"updates": True},
+    )
+    run = succeed(spec, tmp_path / "run")
+    assert distance(run.state, repeated(run, run.updates())) <= 1e-12
+    for rank in range(2):
+        states = read(run.launch.random_states(rank))
+        assert list(states) == list(range(4))
+        assert len(set(states.values())) == 4, "every step draws masks"
+    mine = run.launch.random_states(1)
+    rows = np.fromfile(mine, ROW)
+    rows["states"][2] ^= 1
+    mine.write_bytes(rows.tobytes())
+    with pytest.raises(AssertionError, match="worker 1 began step 2 with other random states"):
+        repeated(run, run.updates())
 
 
 def repeated(run: Run, record: np.ndarray) -> dict[str, Tensor]:
@@ -170,6 +197,11 @@ class Versions:
         self.values.append([p.detach().clone() for p in self.now])
 
 
+def generators() -> tuple[Any, ...]:
+    """The states of those that a model may draw from."""
+    return random.getstate(), np.random.get_state(), torch.get_rng_state()
+
+
 class Passes:
     """Every worker's steps, with its own random numbers and buffers."""
 
@@ -178,7 +210,8 @@ class Passes:
         self.training, self.model, self.workers = job.training, model, workers
         self.data, self.task = load_dataset(job.data).train, find_task(job.model, job.data)
         self.first = {name: buffer.clone() for name, buffer in model.named_buffers()}
-        self.random: dict[Life, Tensor] = {}
+        self.launch = run.launch
+        self.random: dict[Life, tuple[Any, ...]] = {}
         self.buffers: dict[Life, dict[str, Tensor]] = {}
 
     def gradients(self, life: Life, step: int) -> dict[str, Tensor]:
@@ -186,15 +219,20 @@ class Passes:
         whole = weight(self.data.batch(indices)[1])
         if life not in self.random:
             seed_everything(self.training.seed + 1 + life.rank + self.workers * life.incarnation, False)
-            self.random[life] = torch.get_rng_state()
-        torch.set_rng_state(self.random[life])
+            self.random[life] = generators()
+        python, numpys, torchs = self.random[life]
+        random.setstate(python)
+        np.random.set_state(numpys)
+        torch.set_rng_state(torchs)
+        recorded = read(self.launch.random_states(life.rank, life.incarnation))[step]
+        assert digest() == recorded, f"worker {life.rank} began step {step} with other random states"
         self._load(self.buffers.get(life, self.first))
         self.model.zero_grad()
         for piece in micro_batches(shard(indices, life.rank, self.workers), self.training.micro_batches):
             inputs, targets = self.data.batch(piece)
             assert isinstance(inputs, Tensor)
             (self.task(self.model, inputs.double(), targets).total / whole).backward()
-        self.random[life] = torch.get_rng_state()
+        self.random[life] = generators()
         self.buffers[life] = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         return {n: p.grad.detach().clone() for n, p in self.model.named_parameters() if p.grad is not None}
 

@@ -1,4 +1,4 @@
-/* What the files of the compiled data plane share. Each file says in its first lines what it does.
+/* What the files of the data plane in C share. Each file says in its first lines what it does.
  *
  * Who may touch what: a peer's backlog (what waits to be sent) is guarded by `core.lock`; counters by
  * `core.counters_lock`; events for Python, and who runs the turns, by `core.events_lock`. Everything else belongs to the
@@ -52,7 +52,7 @@ struct __attribute__((packed)) frame {
 
 enum control { HEARTBEAT = 1, CREDIT, PING, PONG, GOODBYE, FAREWELL, ABORT };
 
-/* What Python is told; engine/transport/compiled/loop.py reads these. */
+/* What Python is told; engine/transport/in_c/loop.py reads these. */
 enum event_kind {
     MESSAGE = 1, /* A short message has come whole, into a slot. */
     PLACED,      /* A long message has come whole, to where Python said. */

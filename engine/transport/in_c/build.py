@@ -1,6 +1,6 @@
 """Compile the data plane, with the machine's C compiler or the one in the wheel `ziglang`.
 
-    python -m engine.transport.compiled
+    python -m engine.transport.in_c
 
 The library lies where Python keeps what it compiles, and its name tells what it was made from, so that a stale one is
 never loaded.
@@ -37,13 +37,13 @@ def library_path() -> Path:
 
 
 def build() -> Path:
-    """The compiled library, made now unless it is there. Raises BuildError."""
+    """The library, made now unless it is there. Raises BuildError."""
     path = library_path()
     if path.exists():
         return path
     if not os.access(_FOLDER, os.W_OK):
         raise BuildError(
-            f"{_FOLDER} cannot be written to: let who owns it run `python -m engine.transport.compiled`"
+            f"{_FOLDER} cannot be written to: let who owns it run `python -m engine.transport.in_c`"
         )
     path.parent.mkdir(exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}")

@@ -1,8 +1,9 @@
-"""What the compiled data plane has of its own: it is built, chosen, talks to the Python one and survives nonsense."""
+"""What the data plane in C has of its own: it is built, chosen, talks to the Python one and survives nonsense."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -11,13 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.launch import Launch
 from engine.transport import AttemptClock, Endpoint, Header, PeerLost, ProtocolError, greeting
-from engine.transport.compiled import build
-from engine.transport.compiled.library import SLOT_BYTES, Library, library
 from engine.transport.control import Control, Frame
+from engine.transport.in_c import build
+from engine.transport.in_c.library import SLOT_BYTES, Library, library
 from engine.transport.message import HEADER_BYTES, Start, decode, granted
-from engine.transport.plane import VARIABLE, chosen
+from engine.transport.plane import VARIABLE, asked, chosen
 from tests.engine.transport_parties import TOKEN, WAIT_S, Record, connected, in_threads
+from tests.jobs import job, prepare
 
 NAMES = ("worker 0", "worker 1")
 SEEDS = range(12)
@@ -32,7 +35,7 @@ def endpoint(index: int, record: Record, data_plane: str) -> Endpoint:
     return made
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("plane_in_c")
 def test_both_data_planes_talk_to_each_other() -> None:
     """Random sizes and priorities both ways at once: everything arrives whole, and both sides count the same bytes."""
     generator = np.random.default_rng(5)
@@ -41,7 +44,7 @@ def test_both_data_planes_talk_to_each_other() -> None:
     records = [Record(), Record()]
     endpoints = [
         endpoint(index, record, plane)
-        for index, (record, plane) in enumerate(zip(records, ("python", "compiled"), strict=True))
+        for index, (record, plane) in enumerate(zip(records, ("python", "c"), strict=True))
     ]
     addresses = {index: one.listen() for index, one in enumerate(endpoints)}
     in_threads([lambda one=one: one.connect(addresses) for one in endpoints])
@@ -94,11 +97,11 @@ def nonsense(seed: int) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("plane_in_c")
 def test_nonsense_ends_the_job_and_nothing_else(seed: int) -> None:
     """Whatever a peer sends, the endpoint says what was wrong, or that the peer is lost, and closes."""
     record, failed = Record(), threading.Event()
-    one = endpoint(0, record, "compiled")
+    one = endpoint(0, record, "c")
     one.on_failure(lambda _error: failed.set())
     address = one.listen()
     found: list[list[socket.socket]] = []
@@ -163,7 +166,7 @@ def test_credit_comes_with_a_header(data_plane: str) -> None:
         sock.close()
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("plane_in_c")
 def test_bytes_move_while_a_handler_holds_pythons_thread() -> None:
     """That thread moves them itself while it waits; once it stays away, the deputy does, and later it does again."""
     size, count, release = 10_000, 100, threading.Event()
@@ -174,7 +177,7 @@ def test_bytes_move_while_a_handler_holds_pythons_thread() -> None:
         elif (party, header.kind) == (1, 1):
             parties.endpoints[1].send(0, Header(kind=1, origin=1, unit=header.unit))
 
-    with connected(NAMES, handle=handle, weigh=lambda _: 0, data_plane="compiled") as parties:
+    with connected(NAMES, handle=handle, weigh=lambda _: 0, data_plane="c") as parties:
         here, there = parties.records
         for turn in range(3):
             for unit in range(30):  # one after another: the thread comes back soon each time
@@ -216,28 +219,42 @@ def test_where_there_is_no_compiler_it_says_so(tmp_path: Path, monkeypatch: pyte
         build.build()
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("plane_in_c")
 def test_the_library_is_loaded_once() -> None:
     assert isinstance(library(), Library)
     assert library() is library()
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("plane_in_c")
 def test_what_is_compiled_is_taken_unless_somebody_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert chosen(None) == "compiled"
+    assert chosen(None) == "c"
     assert chosen("python") == "python"
     monkeypatch.setenv(VARIABLE, "")
-    assert chosen(None) == "compiled"
+    assert chosen(None) == "c"
     monkeypatch.setenv(VARIABLE, "python")
     assert chosen(None) == "python"
 
 
 def test_a_choice_without_meaning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"data_plane = 'rust' .*: one of python, compiled, auto"):
+    with pytest.raises(ValueError, match=r"data_plane = 'rust' .*: one of python, c, auto"):
         chosen("rust")
     monkeypatch.setattr("engine.transport.plane.library", lambda: None)
     monkeypatch.setenv(VARIABLE, "auto")
     assert chosen(None) == "python"
-    with pytest.raises(ValueError, match=r"has not been built; run `python -m engine.transport.compiled`"):
-        chosen("compiled")
+    with pytest.raises(ValueError, match=r"has not been built; run `python -m engine.transport.in_c`"):
+        chosen("c")
+
+
+def test_what_an_older_version_has_written_is_read_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It was called `compiled`, which is said of models here."""
+    monkeypatch.setenv(VARIABLE, "compiled")
+    assert asked() == "c"
+    prepare(job(), tmp_path)
+    file = tmp_path / "launch.json"
+    stored = json.loads(file.read_text())
+    assert stored["data_plane"] == "c"
+    file.write_text(json.dumps({**stored, "data_plane": "compiled"}))
+    assert Launch.read(tmp_path).data_plane == "c"

@@ -1,4 +1,4 @@
-"""Memory that the compiled data plane reads and writes: addresses of views, and where a message's payload belongs."""
+"""Memory that the data plane in C reads and writes: addresses of views, and where a message's payload belongs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/* What Python calls: engine/transport/compiled/library.py declares it to ctypes. Only ty_wait and ty_join block; the
+/* What Python calls: engine/transport/in_c/library.py declares it to ctypes. Only ty_wait and ty_join block; the
  * others are called with the interpreter lock held, because letting go of it costs more than they do. */
 #include "core.h"
 

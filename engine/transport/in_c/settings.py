@@ -1,10 +1,10 @@
-"""How a compiled data plane behaves, as the library is told."""
+"""How a data plane in C behaves, as the library is told."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.transport.compiled.library import Options
+from engine.transport.in_c.library import Options
 from engine.transport.pacing import PacedLink
 
 

@@ -1,4 +1,4 @@
-"""What an endpoint uses of the compiled data plane: the same calls as of `engine.transport.loop.Loop`.
+"""What an endpoint uses of the data plane in C: the same calls as of `engine.transport.loop.Loop`.
 
 The I/O thread is in C. One Python thread hears from it, many events at a time: it tells the observer, says where long
 messages belong, puts what has arrived into the lanes and handles light messages itself. A short message is in a slot
@@ -17,8 +17,11 @@ from functools import partial
 from typing import Any
 
 from engine.transport.buffers import ScratchPool
-from engine.transport.compiled.counted import counted
-from engine.transport.compiled.library import (
+from engine.transport.counters import Traffic
+from engine.transport.dialogue import LostCallback, PingAnswered
+from engine.transport.errors import PeerLost, ProtocolError, TransportError, gave_up
+from engine.transport.in_c.counted import counted
+from engine.transport.in_c.library import (
     EVENT,
     NO_SLOT,
     SLOT_ALIGNMENT,
@@ -28,11 +31,8 @@ from engine.transport.compiled.library import (
     Library,
     PeerOptions,
 )
-from engine.transport.compiled.memory import copy, pairs, place
-from engine.transport.compiled.settings import Settings, options
-from engine.transport.counters import Traffic
-from engine.transport.dialogue import LostCallback, PingAnswered
-from engine.transport.errors import PeerLost, ProtocolError, TransportError, gave_up
+from engine.transport.in_c.memory import copy, pairs, place
+from engine.transport.in_c.settings import Settings, options
 from engine.transport.lane import Delivery, LaneQueue, work
 from engine.transport.message import HEADER_BYTES, Header, Outgoing
 from engine.transport.observer import NoObserver, Watch
@@ -49,7 +49,7 @@ INLINE_BYTES = SLOT_BYTES
 than where one thread does both."""
 
 
-class CompiledLoop:
+class CLoop:
     """The calls of Loop. Owns the connections' file descriptors from `start` on."""
 
     def __init__(
@@ -121,9 +121,7 @@ class CompiledLoop:
         peers = (PeerOptions * len(self._peers))(*self._peers)
         self._core = self._library.open(ctypes.byref(self._options), peers, len(peers))
         if self._core is None:
-            raise TransportError(
-                "the compiled data plane did not start: out of memory, threads or descriptors"
-            )
+            raise TransportError("the data plane in C did not start: out of memory, threads or descriptors")
         size = self._library.slots_bytes()
         self._memory = memoryview((ctypes.c_char * size).from_address(self._library.slots(self._core))).cast(
             "B"

@@ -1,4 +1,4 @@
-"""The compiled data plane: the I/O thread of an endpoint in C, which never takes Python's interpreter lock.
+"""The data plane in C: the I/O thread of an endpoint, which never takes Python's interpreter lock.
 
 `build` compiles it where there is a compiler, `library` declares it to ctypes, `loop` is what an endpoint uses. The
 Python files beside this folder are its specification: the wire, the order of sending, credit and pacing are the same,

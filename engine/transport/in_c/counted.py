@@ -1,11 +1,11 @@
-"""The byte counters of the compiled data plane."""
+"""The byte counters of the data plane in C."""
 
 from __future__ import annotations
 
 import ctypes
 
-from engine.transport.compiled.library import Count, Library
 from engine.transport.counters import Traffic
+from engine.transport.in_c.library import Count, Library
 
 
 def counted(library: Library, core: int | None, peers: int) -> Traffic:

@@ -1,4 +1,4 @@
-"""The compiled library's functions and structures, as ctypes needs to know them: see api.c and core.h.
+"""The library's functions and structures, as ctypes needs to know them: see api.c and core.h.
 
 Functions that may wait are called without the interpreter lock (`waiting`); the others take a microsecond and keep it
 (`quick`), because to get it back beside a busy training loop takes milliseconds.
@@ -12,7 +12,7 @@ from ctypes import POINTER, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t,
 from enum import IntEnum
 from functools import cache
 
-from engine.transport.compiled.build import library_path
+from engine.transport.in_c.build import library_path
 
 EVENT = struct.Struct("<4iQqqqQBBBxHHIIIiiqQIIxxxx")
 """kind, peer, slot, meta_bytes, id, count, start, end, data; then the message's header."""

@@ -1,0 +1,203 @@
+"""Models are described by forks of a process that has loaded PyTorch, each of them alone, within the same limits."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backend.client import Client
+from backend.executors import process
+from backend.services.describing import SOURCE, Allowance
+from backend.services.descriptions import Descriptions
+from backend.services.forks import Forks
+from engine.errors import UserError
+from engine.models.describe import describe_request
+from engine.plan.job import SourceSpec
+from engine.plan.serde import to_plain
+from tests.backend.executor_attempts import until
+from tests.backend.job_specs import job_spec
+from tests.backend.live_server import LiveServer
+
+DIGITS = SourceSpec(name="digits")
+LINEAR = "return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))"
+HOLDS = """
+import os, sys, time
+from pathlib import Path
+from backend.services.descriptions import Descriptions
+found = Descriptions(Path(sys.argv[1]))
+found.load()
+print(found._forks.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def forks_of(descriptions: Descriptions) -> Forks:
+    assert descriptions._forks is not None
+    return descriptions._forks
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Descriptions]:
+    """Whose processes are forks."""
+    allowed = Allowance(seconds=60, memory_bytes=2 * 2**30)
+    found = Descriptions(tmp_path_factory.mktemp("cache"), allowed)
+    found.load()
+    yield found
+    found.close()
+
+
+def model(folder: Path, body: str) -> SourceSpec:
+    """A builder with this body, in `mine.py` of the folder."""
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    (folder / "mine.py").write_text(f"import os, signal, sys, time, torch\ndef build():\n{lines}")
+    return SourceSpec(entrypoint="mine:build", directory=str(folder))
+
+
+def refused(descriptions: Descriptions, folder: Path, body: str) -> UserError:
+    with pytest.raises(UserError) as caught:
+        descriptions.describe(model(folder, body), DIGITS, "float32")
+    return caught.value
+
+
+def has_ended(pid: int) -> bool:
+    found = process.stat(pid)
+    return found is None or found.state in "ZX"
+
+
+def test_each_description_is_a_fork_of_its_own_and_a_changed_file_another_one(
+    loaded: Descriptions, tmp_path: Path
+) -> None:
+    """What one leaves in its process, another one does not find."""
+    family = (
+        "line = [os.getpid(), os.getppid()]\n"
+        "line.append(int(open(f'/proc/{line[1]}/stat').read().rsplit(')')[1].split()[1]))\n"
+        "open(__file__ + '.pids', 'a').write(' '.join(map(str, line)) + '\\n')\n"
+        "assert not hasattr(torch, 'mine')\n"
+        "torch.mine = True\n"
+    )
+    spec = model(tmp_path, family + LINEAR)
+    first = loaded.describe(spec, DIGITS, "float32")
+    assert loaded.describe(spec, DIGITS, "float32") is first
+    model(tmp_path, family + LINEAR.replace("Linear(64, 10)", "Linear(64, 20), torch.nn.Linear(20, 10)"))
+    assert [len(each.layers) for each in (first, loaded.describe(spec, DIGITS, "float32"))] == [1, 2]
+    lines = [list(map(int, line.split())) for line in (tmp_path / "mine.py.pids").read_text().splitlines()]
+    assert len({line[0] for line in lines}) == len(lines)
+    assert {line[2] for line in lines} == {forks_of(loaded).pid}, "its watchdog is a fork"
+    assert all(has_ended(pid) for line in lines for pid in line[:2])
+
+
+def test_a_fork_describes_what_this_process_does(loaded: Descriptions) -> None:
+    cnn = SourceSpec(name="cnn")
+    asked = {"model": to_plain(cnn), "data": to_plain(DIGITS), "precision": "float32"}
+    assert loaded.describe(cnn, DIGITS, "float32") == describe_request(asked)
+
+
+def test_a_fork_holds_nothing_of_the_server_s(loaded: Descriptions, tmp_path: Path) -> None:
+    """But for its own pipes and the lifeline; and it has the environment and the session of its own."""
+    body = (
+        "links = [f'/proc/self/fd/{number}' for number in os.listdir('/proc/self/fd')]\n"
+        "found = {os.readlink(link).split(':')[0] for link in links if os.path.islink(link)}\n"
+        "assert 'socket' not in found, found\n"
+        "assert os.getsid(0) == os.getppid(), 'its watchdog leads the session'\n"
+        "assert os.environ['TRAINYARD_ATTEMPT_DIRECTORY'].startswith('/describing/')\n"
+        "raise ValueError(os.environ['CUDA_VISIBLE_DEVICES'] == '')"
+    )
+    assert "ValueError: True" in refused(loaded, tmp_path, body).rule
+
+
+def test_limits_hold_for_forks(loaded: Descriptions, tmp_path: Path) -> None:
+    refusal = refused(loaded, tmp_path, "return bytearray(2**40)")
+    assert refusal.rule == "needs more than 2 GiB of memory to be described"
+    loaded._allowed, kept = Allowance(seconds=2, memory_bytes=2 * 2**30), loaded._allowed
+    try:
+        hangs = "open(__file__ + '.pid', 'w').write(str(os.getpid()))\ntime.sleep(600)"
+        assert "within 2 s" in refused(loaded, tmp_path, hangs).rule
+    finally:
+        loaded._allowed = kept
+    assert has_ended(int((tmp_path / "mine.py.pid").read_text() or 0))
+    refusal = refused(loaded, tmp_path, "os.write(2, b'at last\\n')\nos._exit(7)")
+    assert "ended with exit code 7: at last" in refusal.rule
+    assert "was ended by SIGSEGV" in refused(loaded, tmp_path, "os.kill(os.getpid(), 11)").rule
+
+
+def test_what_leaves_its_session_and_kills_those_who_look_after_it_ends_all_the_same(
+    loaded: Descriptions, tmp_path: Path
+) -> None:
+    """It has no environment by which it could be told, and no parent: it falls to the process that forks."""
+    body = (
+        "keeper = os.getppid()\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    open(__file__ + '.pid', 'w').write(str(os.getpid()))\n"
+        "    for number in (0, 1, 2): os.close(number)\n"
+        "    time.sleep(600)\n"
+        "while not os.path.exists(__file__ + '.pid') or not open(__file__ + '.pid').read(): time.sleep(0.01)\n"
+        "os.kill(os.getpid(), signal.SIGSTOP) if os.fork() == 0 else None\n"
+        "os.kill(keeper, signal.SIGKILL)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert "was ended by SIGKILL" in refused(loaded, tmp_path, body).rule
+    assert has_ended(int((tmp_path / "mine.py.pid").read_text()))
+
+
+def test_one_that_is_killed_or_has_old_code_is_replaced(tmp_path: Path) -> None:
+    code = ["as it was"]
+    descriptions = Descriptions(tmp_path / "cache")
+    descriptions._forks = forks = Forks(SOURCE, lambda: code[0])
+    loading = forks.pid
+    os.kill(loading, signal.SIGKILL)
+    until(lambda: has_ended(loading), "it is dead")
+    descriptions.describe(model(tmp_path, LINEAR), DIGITS, "float32")
+    first = forks.pid
+    assert first != loading
+    os.kill(first, signal.SIGKILL)
+    until(lambda: has_ended(first), "it is dead")
+    descriptions.describe(model(tmp_path, f"1\n{LINEAR}"), DIGITS, "float32")
+    second = forks.pid
+    assert second != first
+    descriptions.describe(model(tmp_path, f"1\n2\n{LINEAR}"), DIGITS, "float32")
+    assert forks.pid == second
+    code[0] = "changed"
+    forks._current()
+    assert forks.pid != second
+    until(lambda: has_ended(second), "nobody needs it")
+    last = forks.pid
+    descriptions.close()
+    assert has_ended(last)
+
+
+def test_it_ends_with_a_server_that_is_killed_while_it_loads(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, cwd=SOURCE
+    ) as server:
+        assert server.stdout is not None
+        pid = int(server.stdout.readline())
+        watched = os.pidfd_open(pid)
+        server.kill()
+    ended, _, _ = select.select([watched], [], [], 60)
+    os.close(watched)
+    assert ended
+
+
+@pytest.mark.usefixtures("server_lane")
+def test_a_server_has_one_unless_it_is_told_otherwise(tmp_path: Path) -> None:
+    with LiveServer(tmp_path / "data", scheduler=False, description_forks=True) as server:
+        with Client(server.url) as client:
+            assert client.preview(job_spec()).layers
+        (found,) = forkers(server.process.pid)
+        server.process.kill()
+        until(lambda: has_ended(found), "it ends with a server that is killed")
+    with LiveServer(tmp_path / "data", scheduler=False, description_forks=False) as server:
+        assert forkers(server.process.pid) == []
+
+
+def forkers(server: int) -> list[int]:
+    pids = [each.pid for each in process.descendants(server)]
+    return [pid for pid in pids if b"backend.services.forker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
