@@ -9,6 +9,7 @@ Traits, which the compatibility rules ask for:
   own        it has a momentum of a worker's own gradients, which it keeps, and encodes nothing else
   random     what a message says is drawn at random, around what it stands for (`engine/codec/stochastic.py`)
   selects    a message has some of its elements only, or none of one that is small
+  votes      a message has signs and no sizes: only servers that hear all workers make something of it, their majority
   sparse     a message says which elements it has, so that this may be entropy-coded (`engine/codec/places.py`)
 """
 
@@ -82,6 +83,10 @@ def _chosen_there(options: RatioOptions, count: int, item: int, message: memoryv
 
 def _two_bits(options: ThresholdOptions, count: int, item: int) -> int:
     return -(-count // 4)
+
+
+def _bits(options: NoOptions, count: int, item: int) -> int:
+    return -(-count // 8)
 
 
 def _signs(options: Any, count: int, item: int) -> int:
@@ -164,6 +169,14 @@ CODEC = Axis(
             options=OneBitOptions,
             size=_blocks(1, numbers=2),
             traits=frozenset({"feedback"}),
+        ),
+        Codec(
+            name="signsgd",
+            summary="signSGD with majority vote: signs alone, and servers answer with those of most workers. A 32nd of"
+            " a gradient's bytes, and of its sum's.",
+            implementation="engine.codec.signsgd:SignSgd",
+            size=_bits,
+            traits=frozenset({"votes"}),
         ),
         Codec(
             name="qsgd",

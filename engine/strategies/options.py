@@ -46,7 +46,8 @@ class CodecOptions:
     residual, which makes up for what is lost: `int8` or `fp8` (a quarter), `int4` (an eighth), `one-bit` (a 28th),
     `two-bit` (a 16th), `threshold` and `adacomp` (a 16th at most), `top-k` (a 67th: the largest elements), `random-k`
     (a 100th: any elements); rounded at random, and right in the mean: `qsgd` (an eighth with its 4 bits), `terngrad` (a
-    19th). `dgc` (a 660th) has the optimizer's momentum, and goes with servers that update.
+    19th). `dgc` (a 660th) has the optimizer's momentum, and goes with servers that update; `signsgd` (a 32nd: signs,
+    and their majority) with those that do not.
     Where servers update, parameters return as the option `answers` says, whatever codec gradients have."""
     codec_options: dict[str, Any] = field(default_factory=dict)
     """The codec's own options, e.g. `block` of `int8`. Those left out have its defaults."""

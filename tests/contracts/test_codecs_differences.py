@@ -17,7 +17,9 @@ from engine.plan.encoding import encoding
 from engine.tensor_bytes import as_bytes, joined, kept
 
 WAYS = {
-    m.name: encoding(m.name) for m in CODEC if m.available and not m.traits & {"lossless", "own", "random"}
+    m.name: encoding(m.name)
+    for m in CODEC
+    if m.available and not m.traits & {"lossless", "own", "random", "votes"}
 } | {
     "int8, block 64": encoding("int8", {"block": 64}),
     "top-k, a tenth": encoding("top-k", {"ratio": 0.1, "value_bits": 16}),
