@@ -213,11 +213,12 @@ def _rule(error: UserError) -> str:
 
 
 def kind_of(choices: Choices) -> str:
-    """How its codec treats what it encodes: `lossless`, `random` (rounded up or down by chance), `remembered` (what
-    messages lose is kept), `moving` (it has the momentum, which the optimizer has not then), `voting` (signs alone) or
-    `rounded`."""
+    """How its codec treats what it encodes: `lossless`, `random` (rounded up or down by chance, or seen from directions
+    that are drawn at first), `remembered` (what messages lose is kept), `moving` (it has the momentum, which the
+    optimizer has not then), `voting` (signs alone) or `rounded`."""
     traits = CODEC[choices["codec"]].traits
     known = {
-        "lossless": "lossless", "random": "random", "feedback": "remembered", "own": "moving", "votes": "voting"
+        "lossless": "lossless", "random": "random", "matrices": "random", "feedback": "remembered", "own": "moving",
+        "votes": "voting",
     }  # fmt: skip
     return next((kind for trait, kind in known.items() if trait in traits), "rounded")

@@ -152,7 +152,7 @@ class RoundsAllreduce:
         """Finished sums, in the parts in which they were encoded."""
         codec, begin = self._codecs[put.unit], 0
         for start, stop in put.apart:
-            end = begin + choice.layer.encoding.extent(choice.unit.dtype, stop - start, received[begin:])
+            end = begin + choice.extent(start, stop, received[begin:])
             piece = received[begin:end]
             with self._context.recording.decoding(choice, put.step):
                 codec.decode(piece, self._views(choice.unit, start, stop))

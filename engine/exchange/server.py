@@ -79,7 +79,7 @@ class ServerExchange:
             if choice.lossless:
                 leave(hurry=self._hurries(sum(part.nbytes for part in parts)))
             else:
-                most = choice.layer.encoding.bytes(unit.dtype, unit.count)
+                most = unit.message_bytes(choice.layer.encoding, 0, unit.count)
                 self._later.put(unit.index, step, leave, hurry=self._hurries(most))
 
         memory.when_gradients_are_readable(unit, push)

@@ -54,6 +54,7 @@ def layer_refusals(
     yield from refusals(_servers_update_by_themselves, layer, job, field)
     yield from refusals(_rehearsals_have_no_activations, layer, job, field)
     yield from refusals(_rehearsals_have_no_gradients, layer, job, field)
+    yield from refusals(_scaled_tensors_have_no_rows, layer, job, field)
 
 
 def is_served(layer: LayerPlan) -> bool:
@@ -367,4 +368,16 @@ def _rehearsals_have_no_gradients(layer: LayerPlan, job: JobSpec, field: str) ->
                 "how many bytes it sends depends on values, and a rehearsal's gradients are made up, so its time would"
                 " be, too",
                 "Train the job, or rehearse a codec whose messages have one size",
+            )
+
+
+def _scaled_tensors_have_no_rows(layer: LayerPlan, job: JobSpec, field: str) -> None:
+    for what, way in (("codec", layer.encoding), ("answers", layer.answer_encoding)):
+        if job.scale != 1 and "matrices" in way.traits:
+            raise UserError(
+                f"{field}.{what}",
+                way.text,
+                f"it factors matrices, and a rehearsal at 1/{job.scale:g} of the true sizes has none, so its messages"
+                " would not shrink by that",
+                "Use rehearsal.scale 1, or another codec",
             )

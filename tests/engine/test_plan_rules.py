@@ -205,32 +205,6 @@ def test_a_codecs_momentum_may_stand_beside_the_optimizers() -> None:
         build_plan(job("parameter-averaging", 2, {"codec": "dgc"}), MODEL)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "options", "message"),
-    [
-        ("ring-allreduce", {}, "with ring-allreduce nobody hears all workers'"),
-        ("parameter-server", {"update": "server"}, "a server that updates answers with parameters"),
-        ("async-sgd", {}, "under asynchronous a contribution is applied when it comes"),
-        ("model-average", {}, "votes have no size"),
-        ("decentralized-async", {}, "votes have no size"),
-    ],
-)
-def test_votes_are_counted_by_servers(strategy: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        build_plan(job(strategy, 2, {"codec": "signsgd", **options}), MODEL)
-    assert caught.value.remedy.startswith("Use a server that does not update (parameter-server with update")
-
-
-def test_where_messages_are_votes_workers_update() -> None:
-    """Unless that is said, and then nothing may be meant for servers that do."""
-    mine = served("l0", codec="signsgd")
-    plan = resolved(MODEL, mine, served("l1"), servers=ONE)
-    assert [layer.update for layer in plan.layers] == ["worker", "server"]
-    assert not plan.warnings
-    with pytest.raises(UserError, match="a server that does not update answers with sums"):
-        resolved(MODEL, replace(mine, answers="fp16"), served("l1"), servers=ONE)
-
-
 def test_bytes_of_messages_that_differ_in_length_are_a_limit() -> None:
     spec = job("ring-allreduce", 2, {"codec": "threshold"}, overrides=[{"layers": "l1", "codec": "top-k"}])
     said = notes(build_plan(spec, MODEL), MODEL, spec)

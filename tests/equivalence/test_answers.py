@@ -61,7 +61,7 @@ class Server:
     def __init__(self, unit: Unit, way: Encoding) -> None:
         self._unit = unit
         seed = seed_of(SEED, unit.index, f"shard {unit.shard}")
-        piece = Piece(name="", count=unit.count, dtype=torch.float64, seed=seed)
+        piece = Piece(name="", count=unit.count, dtype=torch.float64, rows=unit.rows, seed=seed)
         self._codec = opened(way, piece, remembers=False)
 
     def answers(self, model: nn.Module, to: nn.Module) -> None:

@@ -82,7 +82,7 @@ class Sender:
 
     def __init__(self, way: Encoding, unit: Unit, who: str) -> None:
         seed = seed_of(SEED, unit.index, who)
-        piece = Piece(name=unit.layers[0], count=unit.count, dtype=torch.float64, seed=seed)
+        piece = Piece(name=unit.layers[0], count=unit.count, dtype=torch.float64, rows=unit.rows, seed=seed)
         self._codec = opened(way, piece)
 
     def send(self, value: Tensor, start: int = 0) -> Tensor:
