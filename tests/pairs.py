@@ -194,9 +194,9 @@ def covering(possible: Sequence[Choices], wanted: Iterable[Pair]) -> list[Choice
 
 
 def holding_pairs(possible: Sequence[Choices], kind: str) -> list[Choices]:
-    """A few of the possible choices that hold every pair of those whose codecs are of this kind of `KINDS` and
-    `moving`, or of one before it, but for the pairs that those before it hold."""
-    kinds = [*KINDS, "moving"]
+    """A few of the possible choices that hold every pair of those whose codecs are of this kind of `KINDS`, `moving`
+    and `voting`, or of one before it, but for the pairs that those before it hold."""
+    kinds = [*KINDS, "moving", "voting"]
     kinds = kinds[: kinds.index(kind) + 1]
     before = [choices for choices in possible if kind_of(choices) in kinds[:-1]]
     chosen = [choices for choices in possible if kind_of(choices) in kinds]
@@ -214,8 +214,12 @@ def _rule(error: UserError) -> str:
 
 
 def kind_of(choices: Choices) -> str:
-    """How its codec treats what it encodes: `lossless`, `random` (rounded up or down by chance), `remembered` (what
-    messages lose is kept), `moving` (it has the momentum, which the optimizer has not then) or `rounded`."""
+    """How its codec treats what it encodes: `lossless`, `random` (rounded up or down by chance, or seen from directions
+    that are drawn at first), `remembered` (what messages lose is kept), `moving` (it has the momentum, which the
+    optimizer has not then), `voting` (signs alone) or `rounded`."""
     traits = CODEC[choices["codec"]].traits
-    known = {"lossless": "lossless", "random": "random", "feedback": "remembered", "own": "moving"}
+    known = {
+        "lossless": "lossless", "random": "random", "matrices": "random", "feedback": "remembered", "own": "moving",
+        "votes": "voting",
+    }  # fmt: skip
     return next((kind for trait, kind in known.items() if trait in traits), "rounded")

@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 from backend.cli.main import app
 from backend.client import Client as ApiClient
 from engine.axes.codec import CODEC
+from engine.axes.matrices import Rows
 from engine.inputs.build import load_dataset
 from engine.models.build import build_model
 from engine.plan.documents import load_text
+from engine.plan.encoding import encoding
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import from_plain, to_plain
@@ -165,7 +167,10 @@ def test_readmes_codecs_have_the_bytes_that_it_says() -> None:
     )
     said = {name: part for names, part in rows for name in re.findall(r"`([^`]*)`", names)}
     count = 10**6
-    sizes = {codec.name: codec.size(codec.options(), count, 4) for codec in CODEC if codec.available}
+    weight = [Rows(count, 1000)]
+    sizes = {
+        name: encoding(name).bytes("float32", count, weight) for name in CODEC.names if CODEC[name].available
+    }
     assert said == {name: f"{size / (4 * count):.2g}" for name, size in sizes.items()}
 
 

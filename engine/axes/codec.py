@@ -6,13 +6,15 @@ Traits, which the compatibility rules ask for:
   by-value   how many elements a message has depends on their values
   close      a message alone is near what it stands for, so that it may travel where no other follows (factors)
   feedback   what a message lost is added to the same unit's next one (`engine/codec/feedback.py`)
+  matrices   it factors matrices: of what has no rows it is as long as that
   own        it has a momentum of a worker's own gradients, which it keeps, and encodes nothing else
   random     what a message says is drawn at random, around what it stands for (`engine/codec/stochastic.py`)
   selects    a message has some of its elements only, or none of one that is small
+  votes      a message has signs and no sizes: only servers that hear all workers make something of it, their majority
   sparse     a message says which elements it has, so that this may be entropy-coded (`engine/codec/places.py`)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,7 @@ from engine.axes.codec_options import (
     BlockOptions,
     DgcOptions,
     OneBitOptions,
+    PowerSgdOptions,
     QsgdOptions,
     RandomOptions,
     RatioOptions,
@@ -28,6 +31,7 @@ from engine.axes.codec_options import (
     ThresholdOptions,
 )
 from engine.axes.codec_sizes import NUMBER, number_at, signed_bytes, signed_extent
+from engine.axes.matrices import Rows, runs_bytes, runs_of
 from engine.catalogue import Axis, Mechanism, NoOptions
 
 
@@ -38,10 +42,15 @@ class Codec(Mechanism):
     size: Callable[[Any, int, int], int] = lambda options, count, item: count * item
     """(its options, elements of a message, bytes of one in its own type) -> bytes of the payload: exactly, or at most
     where it `varies`."""
+    shaped: Callable[[Any, Sequence[Rows], int], int] | None = None
+    """(its options, of which matrices a message's elements are rows, bytes of one in its own type) -> bytes of the
+    payload, of a codec that asks for that; `size` is the most then."""
     varies: Callable[[Any], bool] = lambda options: False
     """(its options) -> whether messages of so many elements differ in length."""
     kept: int = 0
     """How many numbers it keeps of each element from one message to the next, beside a residual."""
+    beside: Callable[[Any, Sequence[Rows]], int] = lambda options, rows: 0
+    """(its options, of which matrices a message's elements are rows) -> how many numbers it keeps beside those."""
     by_options: Callable[[Any], frozenset[str]] | None = None
     """(its options) -> its traits, where they depend on these; `traits` has those of the defaults."""
     extent: Callable[[Any, int, int, memoryview, bool], int] | None = None
@@ -82,6 +91,19 @@ def _chosen_there(options: RatioOptions, count: int, item: int, message: memoryv
 
 def _two_bits(options: ThresholdOptions, count: int, item: int) -> int:
     return -(-count // 4)
+
+
+def _factors(options: PowerSgdOptions, rows: Sequence[Rows], item: int) -> int:
+    return runs_bytes(runs_of(rows, options.rank), options.rank, item)
+
+
+def _bases(options: PowerSgdOptions, rows: Sequence[Rows]) -> int:
+    """A factor of each matrix."""
+    return sum(options.rank * run.width for run in runs_of(rows, options.rank) if run.height)
+
+
+def _bits(options: NoOptions, count: int, item: int) -> int:
+    return -(-count // 8)
 
 
 def _signs(options: Any, count: int, item: int) -> int:
@@ -164,6 +186,24 @@ CODEC = Axis(
             options=OneBitOptions,
             size=_blocks(1, numbers=2),
             traits=frozenset({"feedback"}),
+        ),
+        Codec(
+            name="powersgd",
+            summary="PowerSGD: a layer's weight as two thin factors (rank 2), and a residual. A 100th of the bytes of a"
+            " weight of 1000 x 256, and less of larger ones.",
+            implementation="engine.codec.powersgd:PowerSgd",
+            options=PowerSgdOptions,
+            shaped=_factors,
+            beside=_bases,
+            traits=frozenset({"feedback", "matrices"}),
+        ),
+        Codec(
+            name="signsgd",
+            summary="signSGD with majority vote: signs alone, and servers answer with those of most workers. A 32nd of"
+            " a gradient's bytes, and of its sum's.",
+            implementation="engine.codec.signsgd:SignSgd",
+            size=_bits,
+            traits=frozenset({"votes"}),
         ),
         Codec(
             name="qsgd",

@@ -13,6 +13,7 @@ _MOST_BLOCK = 2**20
 _LEAST_RATIO = 0.0001
 _LEAST_THRESHOLD = 1e-30
 _MOST_WARMUP = 10**9
+_MOST_RANK = 256
 _STAGES = 5
 """Of a warm-up."""
 
@@ -150,6 +151,19 @@ class ThresholdOptions:
                 f"must be from {_LEAST_THRESHOLD:g} to {1 / _LEAST_THRESHOLD:g}",
                 "Give about the size of a layer's larger gradients",
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerSgdOptions:
+    """Of PowerSGD."""
+
+    __pydantic_config__ = STRICT
+
+    rank: int = 2
+    """Columns of the two factors that a weight becomes. More: nearer to it, more bytes and more to compute."""
+
+    def __post_init__(self) -> None:
+        require_within("rank", self.rank, 1, _MOST_RANK)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from engine.axes.codec import CODEC
+from engine.axes.matrices import Rows
 from engine.benchmarks.harness.report import Report, arguments
 from engine.codec.base import Piece, UnitCodec
 from engine.codec.opening import opened
@@ -61,6 +62,10 @@ class Slices:
         return sum(gradient.nbytes for gradient in self.gradients) / 1e9
 
 
+INPUTS = 512
+"""Elements of a row, for a codec that factors matrices."""
+
+
 class Trial:
     """One codec on slices of one size, each of which is a unit with a codec of its own."""
 
@@ -71,7 +76,13 @@ class Trial:
         """Gigabytes of gradient in a second, one for each round."""
         self._codecs: list[UnitCodec] = []
         for number, gradient in enumerate(slices.gradients):
-            piece = Piece(name=f"slice {number}", count=len(gradient), dtype=torch.float32, seed=number)
+            piece = Piece(
+                name=f"slice {number}",
+                count=len(gradient),
+                dtype=torch.float32,
+                rows=(_rows(gradient),),
+                seed=number,
+            )
             self._codecs.append(opened(way, piece))
 
     def round(self) -> None:
@@ -96,7 +107,7 @@ class Trial:
     def row(self) -> list[object]:
         """Medians of the rounds."""
         count = len(self.slices.gradients[0])
-        share = self.way.bytes("float32", count) / (4 * count)
+        share = self.way.bytes("float32", count, [_rows(self.slices.gradients[0])]) / (4 * count)
         return [self.way.text, count, share, *(statistics.median(self.rates[work]) for work in WORK)]
 
     def raw(self) -> Iterator[dict[str, object]]:
@@ -110,6 +121,11 @@ class Trial:
                 "most": max(rates),
                 "rounds": [round(rate, 4) for rate in rates],
             }
+
+
+def _rows(gradient: Tensor) -> Rows:
+    """As of a layer with so many inputs."""
+    return Rows(len(gradient), INPUTS)
 
 
 def _seconds(run: Callable[[], None]) -> float:

@@ -31,6 +31,7 @@ from engine.benchmarks.harness.jobs import bench_job, prepare
 from engine.benchmarks.harness.report import Report, arguments
 from engine.codec.difference import Difference
 from engine.codec.memory import Memory
+from engine.codec.powersgd import PowerSgd
 from engine.launch import Launch
 from engine.plan.cluster import Party
 from engine.plan.job import JobSpec
@@ -51,7 +52,7 @@ def tensor_bytes() -> dict[str, int]:
     # Their own only, and without a word of theirs: the back of a cut model refuses to be asked for all of them.
     parameters = [p for module in modules for p in module._parameters.values() if p is not None]
     updated = [p for one in optimizers for group in one.param_groups for p in group["params"]]
-    kept = [held for kind in (Memory, Difference) for one in _alive(kind) for held in one.tensors]
+    kept = [held for kind in (Memory, Difference, PowerSgd) for one in _alive(kind) for held in one.tensors]
     state = [v for one in optimizers for values in list(one.state.values()) for v in values.values()]
     seen: dict[int, int] = {}
     return {

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from engine.axes.matrices import Rows
 from engine.errors import TrainingError
 from engine.tensor_bytes import as_bytes, joined
 
@@ -29,6 +30,8 @@ class Piece:
     """Elements."""
     dtype: torch.dtype
     """Their type."""
+    rows: tuple[Rows, ...] = ()
+    """Of which matrices its elements are rows, from its beginning on, as far as that is known."""
     seed: int = 0
     """Of what its codec draws at random: another one for every job's seed, unit and sender (`draws.py`)."""
 

@@ -25,9 +25,15 @@ class Draws:
         self._seed = piece.seed
         self._messages = 0
 
-    def generator(self) -> np.random.SFC64:
-        """Of the next message, at its first number, however often it is asked for."""
-        return np.random.SFC64(np.random.SeedSequence((self._seed, self._messages)))
+    @property
+    def messages(self) -> int:
+        """How many have been made."""
+        return self._messages
+
+    def generator(self, *, alike: int = 1) -> np.random.SFC64:
+        """Of the next message, at its first number, however often it is asked for. `alike`: so many messages in a row
+        have the same numbers."""
+        return np.random.SFC64(np.random.SeedSequence((self._seed, self._messages // alike)))
 
     def sent(self) -> None:
         """That message has been made."""

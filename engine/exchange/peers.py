@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from engine.exchange.base import Surroundings
+from engine.exchange.later import Later
 from engine.plan.units import Unit
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Advance, Content, Drop, Instruction, Send
@@ -37,7 +38,7 @@ from engine.transport.message import Header
 class PeersExchange:
     """Everybody's updates to everybody, whenever they come."""
 
-    kinds: tuple[Message, ...] = (Message.UPDATE, Message.FINISH, Message.LOST)
+    kinds: tuple[Message, ...] = (Message.UPDATE, Message.FINISH, Message.LOST, Message.ENCODE)
 
     def __init__(self, context: Surroundings) -> None:
         self._context = context
@@ -47,9 +48,11 @@ class PeersExchange:
             counts={index: choice.unit.count for index, choice in context.choices.items()},
         )
         self._lock = threading.Lock()
-        """Around the machine: updates are ready in the training thread, come in the lane's, leave in the I/O thread."""
+        """Around the machine: updates are ready in the training or the lane's thread, come in that, leave in the I/O
+        thread."""
         sender = f"worker {context.rank}"
         self._codecs = {index: choice.codec(sender) for index, choice in context.choices.items()}
+        self._later = Later(context.endpoint, context.rank, context.choices, context.recording)
         self._coming: dict[int, list[Tensor]] = {}
         """By unit: the sum of the others' updates that wait to be added, segment by segment."""
         self._adding = threading.Lock()
@@ -60,7 +63,10 @@ class PeersExchange:
 
     def start(self, unit: Unit, step: int) -> None:
         memory, mask = self._context.memory, self._context.memory.mask(unit, step)
-        memory.when_gradients_are_readable(unit, partial(self._leave, unit, step, mask))
+        leave = partial(self._leave, unit, step, mask)
+        if not self._context.choices[unit.index].lossless:
+            leave = partial(self._later.put, unit.index, step, leave)
+        memory.when_gradients_are_readable(unit, leave)
 
     def _leave(self, unit: Unit, step: int, mask: bytes) -> None:
         """Encode what this worker has changed once for all; here, too, it is what a message says of it."""
@@ -86,7 +92,9 @@ class PeersExchange:
 
     def handle(self, header: Header, payload: Payload) -> None:
         """Raises RuntimeError for what is out of step."""
-        if header.kind == Message.LOST:
+        if header.kind == Message.ENCODE:
+            self._later.do_next(header.unit)
+        elif header.kind == Message.LOST:
             self._context.lost(header.part, self.contributed()[header.part], header.meta.decode())
             self._tell(lambda: self._machine.lost(header.part))
         elif header.kind == Message.FINISH:

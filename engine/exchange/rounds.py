@@ -152,9 +152,10 @@ class RoundsAllreduce:
         """Finished sums, in the parts in which they were encoded."""
         codec, begin = self._codecs[put.unit], 0
         for start, stop in put.apart:
-            end = begin + choice.layer.encoding.extent(choice.unit.dtype, stop - start, received[begin:])
+            end = begin + choice.extent(start, stop, received[begin:])
             piece = received[begin:end]
-            codec.decode(piece, self._views(choice.unit, start, stop))
+            with self._context.recording.decoding(choice, put.step):
+                codec.decode(piece, self._views(choice.unit, start, stop))
             if not choice.lossless:
                 self._finished.setdefault((put.unit, put.step), {})[start, stop] = kept(piece)
             begin = end
@@ -179,7 +180,8 @@ class RoundsAllreduce:
             # What the others will get is what is kept here.
             whole = joined(payload)
             payload = [whole]
-            codec.decode(whole, parts)
+            with self._context.recording.decoding(choice, send.step):
+                codec.decode(whole, parts)
             self._finished.setdefault((send.unit, send.step), {})[send.start, send.stop] = whole
         return payload
 

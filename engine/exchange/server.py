@@ -17,6 +17,7 @@ from torch import Tensor
 from engine.codec.difference import moved_by
 from engine.errors import TrainingError
 from engine.exchange.base import Surroundings
+from engine.exchange.later import Later
 from engine.instrumentation.checksum import packed
 from engine.plan.units import Unit
 from engine.protocol.assembly import returns_of
@@ -37,7 +38,7 @@ to be above those and below what is worth a wake, not tuned."""
 class ServerExchange:
     """Push to the shard, take its answer."""
 
-    kinds: tuple[Message, ...] = (Message.NOTIFY, Message.ANSWER)
+    kinds: tuple[Message, ...] = (Message.NOTIFY, Message.ANSWER, Message.ENCODE)
 
     def __init__(self, context: Surroundings) -> None:
         self._context = context
@@ -51,6 +52,7 @@ class ServerExchange:
             if choice.answers_differences
         }
         self._machine = Served({index: _served(context, choice) for index, choice in context.choices.items()})
+        self._later = Later(context.endpoint, context.rank, context.choices, context.recording)
 
     def begin_step(self, step: int) -> None:
         self._send_all(self._machine.step_began(step))
@@ -70,15 +72,28 @@ class ServerExchange:
             memory.when_readable(memory.values(unit.segments), partial(self._assign, choice, step))
 
         def push() -> None:
+            (send,) = self._machine.ready(unit.index, step)
+            assert isinstance(send, Send)
             parts = memory.gradients(present(unit, mask))
-            with self._context.recording.encoding(choice, step):
-                payload = [as_bytes(p) for p in self._codecs[unit.index].encode(parts, places(unit, mask))]
-            hurry = not self._at_once or sum(map(len, payload)) > LIGHT_BYTES
-            for instruction in self._machine.ready(unit.index, step):
-                assert isinstance(instruction, Send)
-                self._send(choice, instruction, payload, mask, hurry=hurry)
+            leave = partial(self._push, choice, send, parts, mask)
+            if choice.lossless:
+                leave(hurry=self._hurries(sum(part.nbytes for part in parts)))
+            else:
+                most = unit.message_bytes(choice.layer.encoding, 0, unit.count)
+                self._later.put(unit.index, step, leave, hurry=self._hurries(most))
 
         memory.when_gradients_are_readable(unit, push)
+
+    def _hurries(self, size: int) -> bool:
+        return not self._at_once or size > LIGHT_BYTES
+
+    def _push(
+        self, choice: Choice, send: Send, parts: list[Tensor], mask: bytes, *, hurry: bool = True
+    ) -> None:
+        """This worker's gradients leave: in its training thread as they are, in its lane's thread encoded."""
+        with self._context.recording.encoding(choice, send.step):
+            encoded = self._codecs[send.unit].encode(parts, places(choice.unit, mask))
+        self._send(choice, send, [as_bytes(part) for part in encoded], mask, hurry=hurry)
 
     def _assign(self, choice: Choice, step: int, values: list[Tensor]) -> None:
         """Every worker says what it has written, and worker 0 sends it."""
@@ -114,6 +129,9 @@ class ServerExchange:
         return [as_bytes(p) for p in memory.sums(present(unit, header.meta))]
 
     def handle(self, header: Header, payload: Payload) -> None:
+        if header.kind == Message.ENCODE:
+            self._later.do_next(header.unit)
+            return
         if header.kind == Message.NOTIFY:
             self._send_all(self._machine.notified(header.unit, header.step))
             return
@@ -160,7 +178,9 @@ class ServerExchange:
         for instruction in found:
             assert isinstance(instruction, Send)
             assert instruction.content is Content.NOTHING
-            self._send(self._context.choices[instruction.unit], instruction, [], b"")
+            choice = self._context.choices[instruction.unit]
+            leave = partial(self._send, choice, instruction, [], b"")
+            self._later.behind(instruction.unit, instruction.step, leave)
 
     def _send(
         self, choice: Choice, send: Send, payload: list[memoryview], meta: bytes, *, hurry: bool = True

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.axes.codec import CODEC
 from engine.axes.codec_sizes import MOST_CODED
+from engine.axes.matrices import Rows
 from engine.errors import UserError
 from engine.plan.description import DTYPE_BYTES
 from engine.plan.mechanism_options import changed, options_of
@@ -35,6 +36,11 @@ class Encoding:
         """How many numbers of each element every party that encodes keeps from one message to the next."""
         return CODEC[self.codec].kept + ("feedback" in self.traits)
 
+    def kept_of(self, count: int, rows: Sequence[Rows]) -> int:
+        """How many numbers that is of a unit of so many elements, which are rows of these matrices, and what is kept
+        beside."""
+        return self.kept * count + CODEC[self.codec].beside(self.options, rows)
+
     @property
     def exact(self) -> bool:
         """Whether all messages of so many elements have as many bytes."""
@@ -45,16 +51,21 @@ class Encoding:
         """Whether how long a message is depends on the values of its elements."""
         return self.entropy_coding or "by-value" in CODEC[self.codec].traits
 
-    def bytes(self, dtype: str, count: int) -> int:
-        """Bytes of a message of so many elements of a type; at most, where they are not `exact`."""
-        size = CODEC[self.codec].size(self.options, count, DTYPE_BYTES[dtype])
+    def bytes(self, dtype: str, count: int, rows: Iterable[Rows] = ()) -> int:
+        """Bytes of a message of so many elements of a type; at most, where they are not `exact`. `rows`: of which
+        matrices these are; where that is left out, it is the most that they may take."""
+        row, item = CODEC[self.codec], DTYPE_BYTES[dtype]
+        known = list(rows) if row.shaped is not None else []
+        if row.shaped is not None and known:
+            return row.shaped(self.options, known, item)
+        size = row.size(self.options, count, item)
         return size + MOST_CODED if self.entropy_coding and size else size
 
-    def extent(self, dtype: str, count: int, message: memoryview) -> int:
+    def extent(self, dtype: str, count: int, message: memoryview, rows: Iterable[Rows] = ()) -> int:
         """Bytes of the message of so many elements of a type that `message` begins with."""
         extent = CODEC[self.codec].extent
         if extent is None:
-            return self.bytes(dtype, count)
+            return self.bytes(dtype, count, rows)
         return extent(self.options, count, DTYPE_BYTES[dtype], message, self.entropy_coding)
 
     @property

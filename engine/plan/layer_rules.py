@@ -13,7 +13,7 @@ from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError, refusals
 from engine.plan.averaging import check_layer_averages
 from engine.plan.cluster import Cluster
-from engine.plan.consistency import trains_alone
+from engine.plan.consistency import drifts, trains_alone
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.drift_rules import check_layer_drifts, policy_where_right
 from engine.plan.job import JobSpec
@@ -44,6 +44,7 @@ def layer_refusals(
     yield from refusals(_what_is_rounded_is_real, layer, described, field)
     yield from refusals(_momentum_is_of_own_gradients, layer, plan, job, field)
     yield from refusals(_momentum_is_applied_once, layer, described, job, field)
+    yield from refusals(_votes_are_counted_by_servers, layer, plan, field)
     yield from refusals(_answers_are_parameters, layer, plan, job, field)
     yield from refusals(_answers_come_one_by_one, layer, plan, job, field)
     yield from refusals(_answers_come_nearer, layer, field)
@@ -56,6 +57,7 @@ def layer_refusals(
     yield from refusals(_rehearsals_have_no_activations, layer, job, field)
     yield from refusals(_pieces_of_time_have_states, layer, described, field)
     yield from refusals(_rehearsals_have_no_gradients, layer, job, field)
+    yield from refusals(_scaled_tensors_have_no_rows, layer, job, field)
 
 
 def is_served(layer: LayerPlan) -> bool:
@@ -72,6 +74,12 @@ def why_only_workers_update(job: JobSpec) -> tuple[str, str]:
         reason = f"{job.optimizer.name} looks at whole parameters, so the update runs on the workers"
         return reason, "Choose an element-wise optimizer such as sgd or adamw"
     return "", ""
+
+
+def only_workers_update(layer: LayerPlan, job: JobSpec) -> bool:
+    """Whether that is asked for, or what `auto` comes to, of a layer that is served."""
+    votes = layer.update == "auto" and "votes" in CODEC[layer.codec].traits
+    return layer.update == "worker" or votes or bool(why_only_workers_update(job)[0])
 
 
 def _none_means_one_worker(layer: LayerPlan, cluster: Cluster, field: str) -> None:
@@ -194,7 +202,7 @@ def _momentum_is_of_own_gradients(layer: LayerPlan, plan: Plan, job: JobSpec, fi
         meets = "what workers that average have changed in several steps is none"
     elif not is_served(layer):
         meets = f"{layer.exchange} passes on sums of several workers', or what is none"
-    elif layer.update == "worker" or why_only_workers_update(job)[0]:
+    elif only_workers_update(layer, job):
         meets = "a server that does not update answers with the sum of all workers'"
     else:
         return
@@ -230,6 +238,28 @@ def _momentum_is_applied_once(
     )
 
 
+def _votes_are_counted_by_servers(layer: LayerPlan, plan: Plan, field: str) -> None:
+    if "votes" not in CODEC[layer.codec].traits:
+        return
+    if trains_alone(plan.consistency):
+        counts = "what workers that average have changed is as large as it is, while votes have no size"
+    elif drifts(plan.consistency):
+        counts = f"under {plan.consistency.mode} a contribution is applied when it comes, while a majority is of all"
+    elif not is_served(layer):
+        counts = f"with {layer.exchange} nobody hears all workers' and tells them what most are for"
+    elif layer.update == "server":
+        counts = "a server that updates answers with parameters, not with what most are for"
+    else:
+        return
+    raise UserError(
+        f"{field}.codec",
+        layer.codec,
+        f"its messages are votes, and {counts}",
+        "Use a server that does not update (parameter-server with update worker, or auto) and consistency every-step,"
+        " or a codec that keeps a residual, such as one-bit",
+    )
+
+
 def _answers_are_parameters(layer: LayerPlan, plan: Plan, job: JobSpec, field: str) -> None:
     if not layer.answers_differences:
         return
@@ -237,7 +267,7 @@ def _answers_are_parameters(layer: LayerPlan, plan: Plan, job: JobSpec, field: s
         comes = "workers that average get an average, which travels as gradients do"
     elif not is_served(layer):
         comes = f"{layer.exchange} has no server to answer"
-    elif layer.update == "worker" or why_only_workers_update(job)[0]:
+    elif only_workers_update(layer, job):
         comes = "a server that does not update answers with sums, which travel as gradients do"
     else:
         return
@@ -265,6 +295,8 @@ def _answers_come_nearer(layer: LayerPlan, field: str) -> None:
     traits = layer.answer_encoding.traits
     if "own" in traits:
         why = "it has a momentum of a worker's own gradients, and parameters have theirs already"
+    elif "votes" in traits:
+        why = "its messages have signs and no sizes, and parameters move by more or less"
     elif "random" in traits:
         why = (
             "what it draws at random may be farther from a difference than nothing is, so that what workers hold would"
@@ -272,7 +304,7 @@ def _answers_come_nearer(layer: LayerPlan, field: str) -> None:
         )
     else:
         return
-    near = ", ".join(m.name for m in CODEC if m.available and not m.traits & {"own", "random"})
+    near = ", ".join(m.name for m in CODEC if m.available and not m.traits & {"own", "random", "votes"})
     raise UserError(f"{field}.answers", layer.answers, why, f"Use one of {near}")
 
 
@@ -350,4 +382,16 @@ def _rehearsals_have_no_gradients(layer: LayerPlan, job: JobSpec, field: str) ->
                 "how many bytes it sends depends on values, and a rehearsal's gradients are made up, so its time would"
                 " be, too",
                 "Train the job, or rehearse a codec whose messages have one size",
+            )
+
+
+def _scaled_tensors_have_no_rows(layer: LayerPlan, job: JobSpec, field: str) -> None:
+    for what, way in (("codec", layer.encoding), ("answers", layer.answer_encoding)):
+        if job.scale != 1 and "matrices" in way.traits:
+            raise UserError(
+                f"{field}.{what}",
+                way.text,
+                f"it factors matrices, and a rehearsal at 1/{job.scale:g} of the true sizes has none, so its messages"
+                " would not shrink by that",
+                "Use rehearsal.scale 1, or another codec",
             )

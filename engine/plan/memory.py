@@ -59,7 +59,7 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, workers: i
 
 def _kept(layer: LayerPlan, unit: Unit) -> int:
     """Bytes that a party which encodes the unit keeps: in its own type, or float32 where that is less."""
-    return layer.encoding.kept * unit.count * max(4, DTYPE_BYTES[unit.dtype])
+    return layer.encoding.kept_of(unit.count, unit.rows) * max(4, DTYPE_BYTES[unit.dtype])
 
 
 def _is_here(plan: Plan | Wrapper, party: Party, part: int) -> bool:

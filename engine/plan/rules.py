@@ -18,7 +18,12 @@ from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
 from engine.plan.drift_rules import check_consistency, warn_of_an_empty_record
 from engine.plan.job import JobSpec
-from engine.plan.layer_rules import is_served, layer_refusals, why_only_workers_update
+from engine.plan.layer_rules import (
+    is_served,
+    layer_refusals,
+    only_workers_update,
+    why_only_workers_update,
+)
 from engine.plan.loss_rules import check_worker_loss
 from engine.plan.placement_rules import check_placement, settle_workload
 from engine.plan.plan import Plan, Wrapper, replicas
@@ -184,13 +189,13 @@ def _shards_have_a_dimension(model: ModelDescription) -> None:
 
 
 def _settle_update_sites(plan: Plan, job: JobSpec) -> Plan:
-    """`auto` becomes the server where there is one, unless the update must see everything, or whole tensors."""
+    """`auto` becomes the server where there is one, unless the update must see everything, whole tensors, or votes."""
     reason, _ = why_only_workers_update(job)
     layers, moved = [], False
     for layer in plan.layers:
         site = layer.update
         if site == "auto":
-            site = "server" if is_served(layer) and not reason else "worker"
+            site = "server" if is_served(layer) and not only_workers_update(layer, job) else "worker"
             moved |= is_served(layer) and bool(reason)
         layers.append(replace(layer, update=site))
     warnings = list(plan.warnings)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.axes.matrices import rows_of
 from engine.plan.cluster import Cluster
 from engine.plan.description import LayerDescription
 from engine.plan.encoding import Encoding, encoding
@@ -80,7 +81,7 @@ def _counted(layers: tuple[LayerDescription, ...], way: Encoding) -> tuple[int, 
     return (
         sum(p.count for p in trained),
         sum(p.nbytes for p in trained),
-        sum(way.bytes(p.dtype, p.count) for p in trained),
+        sum(way.bytes(p.dtype, p.count, [rows_of(p.shape, 0, p.count)]) for p in trained),
     )
 
 

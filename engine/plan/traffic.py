@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.axes.matrices import rows_of
 from engine.plan.description import LayerDescription
 from engine.plan.encoding import Encoding
 from engine.plan.plan import Plan, Workload, Wrapper
@@ -25,7 +26,11 @@ def factors_against_gradient(layer: LayerDescription, workload: Workload, encodi
     """What a fully-connected layer moves by factors as a multiple of what its gradient moves: less than 1 where
     late-multiply pays. n workers send (n-1) rows (N+K) over all links; as a gradient, by any allreduce in rounds or
     servers beside workers, it is 2 (n-1) |W|, and so the number of workers does not matter."""
-    gradient = sum(encoding.bytes(p.dtype, p.count) for p in layer.parameters if p.trainable)
+    gradient = sum(
+        encoding.bytes(p.dtype, p.count, [rows_of(p.shape, 0, p.count)])
+        for p in layer.parameters
+        if p.trainable
+    )
     return factor_bytes(layer, workload, encoding, workload.samples) / (2 * gradient)
 
 

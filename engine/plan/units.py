@@ -9,12 +9,14 @@ become ready.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise, repeat
 from typing import Any
 
 from engine.axes.exchange import EXCHANGE
+from engine.axes.matrices import Rows, cut_rows, rows_of
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
+from engine.plan.encoding import Encoding
 from engine.plan.optimizers import SCALAR_STATE
 from engine.plan.plan import LayerPlan, Plan
 
@@ -48,11 +50,17 @@ class Unit:
     """The parameters' common type, e.g. `float32`."""
     shard: int | None
     """The server shard that it lives on, or None."""
+    rows: tuple[Rows, ...] = field(default=(), compare=False)
+    """By segment: of which matrix its elements are rows."""
 
     @property
     def count(self) -> int:
         """Elements."""
         return sum(s.count for s in self.segments)
+
+    def message_bytes(self, way: Encoding, start: int, stop: int) -> int:
+        """Of a message of its elements [start, stop); at most, where they are not `exact`."""
+        return way.bytes(self.dtype, stop - start, cut_rows(self.rows, start, stop))
 
 
 def state_name(parameter: str, slot: str) -> str:
@@ -122,6 +130,9 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
                 )
     for members, dtype, segments in _buckets(plan, described):
         pieces.append((members[0], tuple(described[m.layer] for m in members), dtype, segments, None))
+    shapes = {
+        p.name: p.shape for layer in model.layers for p in carried(layer, plan.consistency.travelling_state)
+    }
     return tuple(
         Unit(
             index=index,
@@ -130,6 +141,7 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
             segments=segments,
             dtype=dtype,
             shard=shard,
+            rows=tuple(rows_of(shapes[s.parameter], s.start, s.stop) for s in segments),
         )
         for index, (_, layers, dtype, segments, shard) in enumerate(pieces)
     )

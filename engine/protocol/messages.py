@@ -40,6 +40,8 @@ class Message(IntEnum):
     """A part of a unit in an allreduce in rounds; part = round [the part; mask in meta]."""
     ROUND_START = 8
     """A rank's own gradients of a unit are ready for the rounds [none; mask in meta]; never leaves the process."""
+    ENCODE = 26
+    """A unit's own contribution can be encoded, or what was to follow it can leave [none]; never leaves the process."""
     GATHER = 9
     """One worker's part of an all-gather outside the training exchange [tensors]; `step` is its number."""
     TEAM_GATHER = 23

@@ -228,8 +228,17 @@ def _alike(layer: LayerPlan, unit: Unit) -> Hashable:
     factors = layer.layer if "factored" in EXCHANGE[layer.exchange].traits else None
     return (
         layer.exchange, layer.encoding, layer.answer_encoding, layer.update, layer.order.returns, factors,
-        unit.count, unit.dtype, unit.shard, layer.fragment, layer.placement, layer.place,
+        unit.count, unit.dtype, unit.shard, layer.fragment, layer.placement, layer.place, _shaped(layer, unit),
     )  # fmt: skip
+
+
+def _shaped(layer: LayerPlan, unit: Unit) -> Hashable:
+    """The same beside its size: of which matrices its elements are rows, where a codec asks for that. With servers it
+    travels whole, so that its messages' bytes say as much."""
+    ways = [way for way in (layer.encoding, layer.answer_encoding) if "matrices" in way.traits]
+    if not ways or "server" not in EXCHANGE[layer.exchange].traits:
+        return unit.rows if ways else None
+    return tuple(unit.message_bytes(way, 0, unit.count) for way in ways)
 
 
 def wire_bytes(plan: Plan | Wrapper, model: ModelDescription, workers: int, hosts: int | None = None) -> int:

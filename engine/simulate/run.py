@@ -303,10 +303,10 @@ class VirtualJob:
             return (
                 elements * DTYPE_BYTES[unit.dtype]
                 if whole
-                else layer.answer_encoding.bytes(unit.dtype, elements)
+                else unit.message_bytes(layer.answer_encoding, send.start, send.stop)
             )
         apart = send.apart or ((send.start, send.stop),)
-        return sum(layer.encoding.bytes(unit.dtype, stop - start) for start, stop in apart)
+        return sum(unit.message_bytes(layer.encoding, start, stop) for start, stop in apart)
 
 
 def simulate(

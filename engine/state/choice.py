@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from engine.axes.codec import CODEC
+from engine.axes.matrices import cut_rows
 from engine.codec.base import Piece, UnitCodec
 from engine.codec.draws import seed_of
 from engine.codec.opening import opened
@@ -55,12 +56,18 @@ class Choice:
 
     def codec_of(self, dtype: torch.dtype, sender: str) -> UnitCodec:
         """Opened for what is not the unit's elements, and travels in `dtype`: nothing is remembered of it."""
-        return opened(self.layer.encoding, self._piece(dtype, sender), remembers=False)
+        piece = replace(self._piece(dtype, sender), rows=())
+        return opened(self.layer.encoding, piece, remembers=False)
 
     def _piece(self, dtype: torch.dtype, sender: str) -> Piece:
         unit = self.unit
         seed = seed_of(self.seed, unit.index, sender)
-        return Piece(name=unit.layers[0], count=unit.count, dtype=dtype, seed=seed)
+        return Piece(name=unit.layers[0], count=unit.count, dtype=dtype, rows=unit.rows, seed=seed)
+
+    def extent(self, start: int, stop: int, message: memoryview) -> int:
+        """Bytes of the message of the unit's elements [start, stop) that `message` begins with."""
+        rows = cut_rows(self.unit.rows, start, stop)
+        return self.layer.encoding.extent(self.unit.dtype, stop - start, message, rows)
 
     def priority(self, step: int) -> int:
         """Of the unit's messages in `step`."""

@@ -45,8 +45,10 @@ class CodecOptions:
     """What travels: `fp32` (exact), `fp16` (half the bytes) or `bf16` (as many, with the range of float32); with a
     residual, which makes up for what is lost: `int8` or `fp8` (a quarter), `int4` (an eighth), `one-bit` (a 28th),
     `two-bit` (a 16th), `threshold` and `adacomp` (a 16th at most), `top-k` (a 67th: the largest elements), `random-k`
-    (a 100th: any elements); rounded at random, and right in the mean: `qsgd` (an eighth with its 4 bits), `terngrad` (a
-    19th). `dgc` (a 660th) has the optimizer's momentum, and goes with servers that update.
+    (a 100th: any elements), `powersgd` (a 100th of a weight of 1000 x 256, and less of larger ones: two thin factors);
+    rounded at random, and right in the mean: `qsgd` (an eighth with its 4 bits), `terngrad` (a 19th). `dgc` (a 660th)
+    has the optimizer's momentum, and goes with servers that update; `signsgd` (a 32nd: signs, and their majority) with
+    those that do not.
     Where servers update, parameters return as the option `answers` says, whatever codec gradients have."""
     codec_options: dict[str, Any] = field(default_factory=dict)
     """The codec's own options, e.g. `block` of `int8`. Those left out have its defaults."""

@@ -16,9 +16,9 @@ from engine.plan.description import DTYPE_BYTES
 from engine.plan.encoding import encoding
 from engine.tensor_bytes import as_bytes, joined, kept
 
-NAMES = [m.name for m in CODEC if m.available and not m.traits & {"feedback", "random", "own"}]
-"""Those that remember nothing; of the others `test_codecs_feedback.py`, `test_codecs_random.py` and
-`test_codecs_momentum.py` ask."""
+NAMES = [m.name for m in CODEC if m.available and not m.traits & {"feedback", "random", "own", "votes"}]
+"""Those that remember nothing; of the others `test_codecs_feedback.py`, `test_codecs_random.py`,
+`test_codecs_momentum.py` and `test_codecs_votes.py` ask."""
 LOSSLESS = [name for name in NAMES if "lossless" in CODEC[name].traits]
 RELATIVE = {"fp16": 2.0**-11, "bf16": 2.0**-8}
 """Largest relative error of one element in the codec's normal range: half a unit in the last place."""

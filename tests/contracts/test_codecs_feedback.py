@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.axes.codec import CODEC
+from engine.axes.matrices import Rows
 from engine.codec.base import Piece, UnitCodec, beginnings
 from engine.codec.feedback import Feedback
 from engine.codec.opening import opened
@@ -28,26 +29,33 @@ WAYS = {name: encoding(name) for name in DEFAULT} | {
     "threshold": encoding("threshold", {"threshold": 0.5}),
     "adacomp, bins of 50": encoding("adacomp", {"bin": 50}),
     "top-k, coded": encoding("top-k", entropy_coding=True),
+    "powersgd, rank 4": encoding("powersgd", {"rank": 4}),
     "threshold, coded": encoding("threshold", {"threshold": 2.0}, entropy_coding=True),
 }
 """With their defaults, and with other options; thresholds suit what is sent here."""
 NAMES = list(WAYS)
 BOUND = {"int8": 1 / 254, "fp8": 2.0**-4, "int4": 1 / 14}
 """Largest error of one element, over the largest magnitude of its block, of those with a bound."""
-WHOLE = [name for name, way in WAYS.items() if "selects" not in CODEC[way.codec].traits]
-"""Whose messages say something of every element; of the others `test_codecs_sparse.py` asks."""
+WHOLE = [name for name, way in WAYS.items() if not CODEC[way.codec].traits & {"selects", "matrices"}]
+"""Whose messages say something of every element; of the others `test_codecs_sparse.py` and `test_codecs_matrices.py`
+ask."""
 SIZES = [0, 1, 2, 7, 255, 256, 257, 511, 512, 513, 1000, 5000]
 
 each = pytest.mark.parametrize("name", NAMES)
 each_whole = pytest.mark.parametrize("name", WHOLE)
 
 
+def rows(count: int) -> tuple[Rows, ...]:
+    """A weight with 20 inputs, for codecs that factor it."""
+    return (Rows(count, 20),)
+
+
 def plain(name: str, count: int, dtype: torch.dtype = torch.float32) -> UnitCodec:
-    return opened(WAYS[name], Piece(name="fc6", count=count, dtype=dtype), remembers=False)
+    return opened(WAYS[name], Piece(name="fc6", count=count, dtype=dtype, rows=rows(count)), remembers=False)
 
 
 def remembering(name: str, count: int, dtype: torch.dtype = torch.float32) -> Feedback:
-    found = opened(WAYS[name], Piece(name="fc6", count=count, dtype=dtype))
+    found = opened(WAYS[name], Piece(name="fc6", count=count, dtype=dtype, rows=rows(count)))
     assert isinstance(found, Feedback)
     return found
 
@@ -87,9 +95,10 @@ def test_all_are_in_the_tables() -> None:
 def test_it_weighs_what_the_plan_declares(name: str, dtype: torch.dtype, count: int) -> None:
     payload = encode(plain(name, count, dtype), [normal(count, dtype=dtype)])
     way, kind = WAYS[name], str(dtype).removeprefix("torch.")
-    assert len(payload) == way.extent(kind, count, kept(joined([payload, payload])) if count else payload)
-    assert len(payload) <= way.bytes(kind, count)
-    assert len(payload) == way.bytes(kind, count) or not way.exact
+    twice = kept(joined([payload, payload])) if count else payload
+    assert len(payload) == way.extent(kind, count, twice, rows(count))
+    assert len(payload) <= way.bytes(kind, count, rows(count)) <= way.bytes(kind, count)
+    assert len(payload) == way.bytes(kind, count, rows(count)) or not way.exact
 
 
 def test_one_bit_is_one_bit() -> None:
@@ -104,7 +113,7 @@ def test_what_is_sent_and_what_is_kept_is_what_was_given(name: str, count: int) 
     codec, given = remembering(name, count), normal(count)
     (sent,) = travel(codec, [given])
     assert torch.allclose(sent + rest(codec), given, rtol=0, atol=1e-6)
-    all_of_it = WAYS[name].bytes("float32", count) == 4 * count
+    all_of_it = WAYS[name].bytes("float32", count, rows(count)) == 4 * count
     assert count < 2 or all_of_it or not torch.equal(sent, given), "nothing was rounded"
 
 

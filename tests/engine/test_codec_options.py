@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -10,11 +10,12 @@ from pydantic import TypeAdapter
 
 from engine.axes.codec import CODEC
 from engine.errors import UserError
+from engine.plan.description import ModelDescription
 from engine.plan.encoding import encoding
 from engine.plan.plan import LayerPlan, Plan
 from engine.plan.serde import from_plain, only_set, to_plain
 from engine.preview import notes, rows
-from engine.simulate.declared import wire_bytes
+from engine.simulate.declared import wire_bytes, wire_bytes_by_layer
 from engine.strategies import build_plan
 from tests.plans import job, made_up
 
@@ -61,6 +62,26 @@ def test_they_count_in_bytes_and_keep_buckets_apart() -> None:
     mixed = plan({"layers": "l1", "codec_options": {"block": 50}}, codec="int8", bucket_bytes=10_000)
     assert [row.units for row in rows(mixed, MODEL, job("ring-allreduce", 2))] == [1, 1]
     assert wire_bytes(mixed, MODEL, 2) == 4 * (500 + 4 * 2) + 4 * (300 + 4 * 6)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("parameter-server", {"codec": "powersgd", "update": "worker", "servers": 1}),
+        ("tree-allreduce", {"codec": "powersgd", "bucket_bytes": 4800}),
+    ],
+)
+def test_bytes_of_factors_follow_from_shapes(strategy: str, options: dict[str, Any]) -> None:
+    """Of two layers of 1200 elements each: 30 x 40 has factors of 2 x 70 numbers, 3 x 400 has none that pay."""
+    layers = [
+        replace(layer, parameters=(replace(layer.parameters[0], shape=shape),))
+        for layer, shape in zip(made_up((1200,), (1200,)).layers, [(30, 40), (3, 400)], strict=True)
+    ]
+    model = ModelDescription(name="two shapes", layers=tuple(layers))
+    found = build_plan(job(strategy, 2, options), model)
+    factors, whole = 4 * 2 * 70 + 12, 4 * 1200
+    # Up and down the tree; to the shard beside the other worker, and back.
+    assert wire_bytes_by_layer(found, model, 2) == {"l0": 2 * factors, "l1": 2 * whole}
 
 
 def test_overrides_change_them_layer_by_layer() -> None:

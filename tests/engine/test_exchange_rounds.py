@@ -51,7 +51,10 @@ class Rank:
             versions=self.versions,
             endpoint=SimpleNamespace(index=0, send=self._keep),
             recording=SimpleNamespace(
-                now_ns=lambda: 0, reduced=lambda *_: None, encoding=lambda *_: nullcontext()
+                now_ns=lambda: 0,
+                reduced=lambda *_: None,
+                encoding=lambda *_: nullcontext(),
+                decoding=lambda *_: nullcontext(),
             ),
         )
         self.exchange = RingAllreduce(context)

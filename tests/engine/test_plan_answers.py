@@ -100,7 +100,7 @@ def test_who_goes_on_without_its_own_writes_keeps_only_the_last_answer() -> None
         plan(strategy="async-sgd", answers="fp16", own_writes=False)
 
 
-@pytest.mark.parametrize("codec", [m.name for m in CODEC if m.traits & {"own", "random"}])
+@pytest.mark.parametrize("codec", [m.name for m in CODEC if m.traits & {"own", "random", "votes"}])
 def test_what_may_be_far_from_a_difference_is_no_answer(codec: str) -> None:
     with pytest.raises(UserError, match=rf"answers = '{codec}': .*Use one of fp32, fp16.*top-k"):
         plan(answers=codec)

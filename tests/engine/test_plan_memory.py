@@ -86,6 +86,8 @@ def test_who_encodes_keeps_what_that_loses() -> None:
     assert sum(drifting[WORKERS:]) == WORKERS * whole, "each worker holds something else"
     convolutions = sum(x.parameter_bytes for x in described("vgg19").layers if x.kind == "Conv2d")
     factored = residuals("late-multiply", codec="int8", layers="all")
+    factors = residuals("parameter-server", codec="powersgd", where="dedicated")
+    assert whole < factors[0] < 1.01 * whole, "and what the next message begins with"
     assert factored == [convolutions] * WORKERS, "factors leave nothing behind"
 
 
@@ -109,6 +111,7 @@ def test_real_workers_hold_what_is_declared(strategy: str) -> None:
         ("p3", {"answers": "top-k"}),
         ("async-sgd", {"answers": "int8"}),
         ("ring-allreduce-overlap", {"codec": "one-bit"}),
+        pytest.param("parameter-server", {"codec": "powersgd", "update": "worker"}, marks=pytest.mark.soak),
     ],
 )
 def test_real_codecs_keep_what_is_declared(strategy: str, options: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ from tests.traffic import assert_declared
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
-NEAR = [m.name for m in CODEC if m.available and not m.traits & {"lossless", "own", "random"}]
+NEAR = [m.name for m in CODEC if m.available and not m.traits & {"lossless", "own", "random", "votes"}]
 WAYS = {name: encoding(name) for name in NEAR} | {
     name: encoding(name, {"threshold": 0.002}) for name in ("two-bit", "threshold")
 }
@@ -61,7 +61,7 @@ class Server:
     def __init__(self, unit: Unit, way: Encoding) -> None:
         self._unit = unit
         seed = seed_of(SEED, unit.index, f"shard {unit.shard}")
-        piece = Piece(name="", count=unit.count, dtype=torch.float64, seed=seed)
+        piece = Piece(name="", count=unit.count, dtype=torch.float64, rows=unit.rows, seed=seed)
         self._codec = opened(way, piece, remembers=False)
 
     def answers(self, model: nn.Module, to: nn.Module) -> None:
@@ -214,7 +214,7 @@ def rows_that_answer() -> Iterator[Choices]:
     axes["unit"] = tuple(unit for unit in axes["unit"] if unit != "bucket")
     axes["returns"] = tuple(returns for returns in axes["returns"] if returns != "none")
     axes["exchange"] = tuple(name for name in axes["exchange"] if "server" in EXCHANGE[name].traits)
-    codecs = [codec for codec in AXES["codec"] if "own" not in CODEC[codec].traits]
+    codecs = [codec for codec in AXES["codec"] if not CODEC[codec].traits & {"own", "votes"}]
     rows = covering_rows(NEAR, *axes.values())
     for answers in NEAR:
         mine = [row[1:] for row in rows if row[0] == answers]

@@ -235,6 +235,7 @@ def trained_pairs() -> set[Pair]:
             *holding_pairs(possible_choices(2), "lossless"),
             *(row for kind in KINDS if kind != "lossless" for row in rounding_rows(kind)),
             *rounding_rows("moving"),
+            *rounding_rows("voting"),
             *rows_of_one_worker(),
             *(row for kind in KINDS for row in unwaited_rows(kind)),
         ]

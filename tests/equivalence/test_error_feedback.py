@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ from engine.plan.serde import to_plain
 from engine.plan.units import Unit
 from engine.runtime.worker import seed_everything
 from engine.state.updates import build_optimizer
+from engine.telemetry.events import Kind
+from engine.telemetry.spool import batches
 from engine.tensor_bytes import as_bytes, joined
 from tests.jobs import Run, distance, job, succeed
 from tests.traffic import assert_declared
@@ -79,7 +82,7 @@ class Sender:
 
     def __init__(self, way: Encoding, unit: Unit, who: str) -> None:
         seed = seed_of(SEED, unit.index, who)
-        piece = Piece(name=unit.layers[0], count=unit.count, dtype=torch.float64, seed=seed)
+        piece = Piece(name=unit.layers[0], count=unit.count, dtype=torch.float64, rows=unit.rows, seed=seed)
         self._codec = opened(way, piece)
 
     def send(self, value: Tensor, start: int = 0) -> Tensor:
@@ -190,6 +193,12 @@ def expected(run: Run, workers: int, meet_of: Callable[[Unit], Meet]) -> dict[st
     return {name: value.detach() for name, value in model.state_dict().items()}
 
 
+def coded(run: Run) -> tuple[int, int]:
+    """How often something was encoded, and decoded but where it was added, as the timeline shows it."""
+    kinds = np.concatenate([batch.table("events") for batch in batches(run.launch.spool)])["kind"]
+    return int((kinds == Kind.ENCODE).sum()), int((kinds == Kind.DECODE).sum())
+
+
 SERVED: list[tuple[str, int, dict[str, Any]]] = [
     ("parameter-server", 2, {}),
     ("p3", 3, {"slice_size": 1024}),
@@ -211,6 +220,8 @@ def test_servers_sum_what_messages_say(
     if strategy != "async-sgd":  # whose workers have one answer more than they have steps
         assert_declared(run)
     answers = options.get("update") == "worker"
+    messages = workers * STEPS * len(run.units)
+    assert coded(run) == (messages + answers * messages // workers, answers * messages)
     wanted = expected(run, workers, lambda unit: server(WAYS[name], unit, workers, answers))
     assert distance(run.state, wanted) <= 1e-12
 
@@ -221,6 +232,7 @@ def test_a_ring_encodes_at_each_hop_and_hands_on_what_is_finished(
 ) -> None:
     run = succeed(spec_of(workers, "ring-allreduce-overlap", **travelling(name), bucket_bytes=8000), tmp_path)
     assert_declared(run)
+    assert coded(run) == (workers**2 * STEPS * len(run.units),) * 2
     assert distance(run.state, expected(run, workers, lambda unit: ring(WAYS[name], unit, workers))) <= 1e-12
 
 
@@ -243,5 +255,6 @@ def test_finished_sums_are_handed_on_as_they_were_encoded(
     options = {"algorithm": algorithm, "bucket_bytes": 8000, **travelling(name)}
     run = succeed(spec_of(workers, "tree-allreduce", **options), tmp_path)
     assert_declared(run)
+    assert min(coded(run)) >= STEPS * len(run.units)
     wanted = expected(run, workers, lambda unit: in_rounds(WAYS[name], unit, workers, played))
     assert distance(run.state, wanted) <= 1e-12

@@ -1,0 +1,160 @@
+"""What a worker encodes leaves from its lane's thread, not from backward's, and nothing of a unit overtakes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import Parameter
+
+from engine.exchange.peers import PeersExchange
+from engine.exchange.server import LIGHT_BYTES, ServerExchange
+from engine.plan.consistency import Consistency
+from engine.plan.flow import derive
+from engine.plan.plan import LayerPlan, Order
+from engine.plan.units import Segment, Unit
+from engine.protocol.messages import Message
+from engine.state.choice import Choice
+from engine.state.host_memory import HostMemory
+from engine.state.versions import Versions
+from engine.transport.message import Header
+from tests.jobs import job
+from tests.pairs import own_pace
+
+COUNT = 6
+SHARD = 1
+
+
+class Worker:
+    """Worker 0 of two with one unit, whose messages are kept in place of being sent."""
+
+    def __init__(
+        self, codec: str, exchange: str = "parameter-server", *, returns: Any = "push", count: int = COUNT
+    ) -> None:
+        self.unit = Unit(
+            index=0,
+            layers=("layer",),
+            position=0,
+            segments=(Segment("weight", 0, count),),
+            dtype="float32",
+            shard=0 if exchange == "parameter-server" else None,
+        )
+        self.weight = Parameter(torch.zeros(count))
+        self.sent: list[tuple[int, Header, bytes]] = []
+        self.hurried: list[bool] = []
+        layer = LayerPlan(
+            layer="layer", exchange=exchange, codec=codec, update="worker", order=Order(returns=returns)
+        )
+        consistency: Consistency | None = own_pace() if exchange == "peers" else None
+        flow = derive(layer, job(cluster={"workers": 2}), consistency)
+        choice = Choice(unit=self.unit, layer=layer, flow=flow, rank=lambda *_: 0, layer_index=0, seed=0)
+        self.versions = Versions(1, 30.0)
+        context: Any = SimpleNamespace(
+            rank=0,
+            workers=2,
+            choices={0: choice},
+            memory=HostMemory({"weight": self.weight}),
+            versions=self.versions,
+            device="cpu",
+            lockstep=True,
+            written=lambda unit: False,
+            shard_party=lambda shard: SHARD,
+            party_name=str,
+            endpoint=SimpleNamespace(index=0, send=self._keep, nudge=lambda: None),
+            recording=SimpleNamespace(
+                now_ns=lambda: 0, encoding=lambda *_: nullcontext(), applied_late=lambda *_: None
+            ),
+        )
+        kind = ServerExchange if exchange == "parameter-server" else PeersExchange
+        self.exchange: ServerExchange | PeersExchange = kind(context)
+
+    def _keep(
+        self,
+        peer: int,
+        header: Header,
+        payload: Sequence[memoryview],
+        on_sent: Any = None,
+        hurry: bool = True,
+    ) -> None:
+        self.sent.append((peer, header, b"".join(payload)))
+        self.hurried.append(hurry)
+
+    def starts(self, values: list[float], step: int = 0) -> None:
+        """Its gradient of a step is final."""
+        self.weight.grad = torch.tensor(values)
+        self.exchange.start(self.unit, step)
+
+    def encodes(self) -> None:
+        """The lane's thread takes what has been left to it."""
+        (header,) = [header for _, header, _ in self.sent if header.kind == Message.ENCODE][-1:]
+        self.exchange.handle(header, None)
+
+    @property
+    def kinds(self) -> list[tuple[int, int]]:
+        return [(peer, header.kind) for peer, header, _ in self.sent]
+
+
+def test_what_is_lossless_leaves_at_once() -> None:
+    worker = Worker("fp32")
+    worker.starts([1.0] * COUNT)
+    assert worker.kinds == [(SHARD, Message.PUSH)]
+
+
+@pytest.mark.parametrize("codec", ["fp16", "int8"])
+def test_what_is_encoded_is_left_to_the_lanes_thread(codec: str) -> None:
+    worker = Worker(codec)
+    worker.starts([1.0] * COUNT)
+    assert worker.kinds == [(0, Message.ENCODE)]
+    worker.encodes()
+    assert worker.kinds == [(0, Message.ENCODE), (SHARD, Message.PUSH)]
+
+
+def test_it_is_the_gradient_of_its_step() -> None:
+    """Also where workers go on without the answer: the gradient has been given up, and another one come, by then."""
+    worker = Worker("fp16")
+    worker.starts([1.0] * COUNT)
+    worker.weight.grad = None
+    worker.starts([2.0] * COUNT, step=1)
+    worker.encodes()
+    worker.encodes()
+    pushed = [(h.step, p) for _, h, p in worker.sent if h.kind == Message.PUSH]
+    halves = [bytes(torch.full((COUNT,), value).half().numpy().tobytes()) for value in (1.0, 2.0)]
+    assert pushed == list(enumerate(halves))
+
+
+def test_nothing_of_a_unit_overtakes_it() -> None:
+    """A pull that the next step begins with, and the word that this worker contributes nothing more."""
+    worker = Worker("fp16", returns="deferred-pull")
+    worker.starts([1.0] * COUNT)
+    worker.exchange.begin_step(1)
+    worker.exchange.finished(1)
+    assert {kind for _, kind in worker.kinds} == {Message.ENCODE}
+    for _ in range(3):
+        worker.encodes()
+    assert worker.kinds[-3:] == [(SHARD, m) for m in (Message.PUSH, Message.PULL, Message.FINISH)]
+    worker.exchange.finished(1)
+    assert worker.kinds[-1] == (SHARD, Message.FINISH), "nothing waits any more"
+    with pytest.raises(RuntimeError, match="nothing of unit 0 waits"):
+        worker.encodes()
+
+
+@pytest.mark.parametrize(("count", "hurries"), [(LIGHT_BYTES // 2, False), (LIGHT_BYTES // 2 + 1, True)])
+def test_what_is_light_wakes_nobody_until_the_next_one_leaves(count: int, hurries: bool) -> None:
+    worker = Worker("fp16", count=count)
+    worker.starts([1.0] * count)
+    assert worker.hurried == [hurries]
+
+
+@pytest.mark.parametrize("codec", ["fp32", "fp16"])
+def test_peers_get_it_from_there_too(codec: str) -> None:
+    worker = Worker(codec, "peers", returns="none")
+    worker.starts([1.0] * COUNT)
+    if codec == "fp16":
+        assert worker.kinds == [(0, Message.ENCODE)]
+        worker.encodes()
+    assert worker.kinds[-1] == (1, Message.UPDATE)
+    worker.versions.wait([worker.unit], 1, lambda _: "")
