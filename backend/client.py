@@ -25,6 +25,7 @@ from backend.connection import ApiError, Connection, ServerUnreachableError
 from backend.lifecycle import said
 from backend.races.spec import RaceSpec
 from backend.schemas.base import Schema
+from backend.schemas.best import RaceBest
 from backend.schemas.catalogue import Device, Lab, Queue, SourceEntry, StrategyEntry
 from backend.schemas.figures import Race
 from backend.schemas.health import Health
@@ -207,6 +208,10 @@ class Client(Connection):
     def standings(self, race_id: str) -> RaceView:
         """One race with its rankings as they stand."""
         return self._read(RaceView, "GET", f"/races/{race_id}")
+
+    def best(self, race_id: str) -> RaceBest:
+        """Which plan of a race is best, by four criteria, and how each learned."""
+        return self._read(RaceBest, "GET", f"/races/{race_id}/best")
 
     def race_report(self, race_id: str) -> str:
         """One race as an HTML file that needs nothing else."""
