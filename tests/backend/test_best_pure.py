@@ -11,13 +11,15 @@ import pytest
 from backend.best_rows import rows
 from backend.races import problems
 from backend.races.criteria import Course, Judged, Score, judge, still_rising
+from backend.races.field import Cell, job
+from backend.races.spec import RaceSpec
 from backend.schemas.best import BestCondition, BestCurve, BestPoint, RaceBest
 from backend.services import best_report
 from backend.services.best import _criterion, score_of
 from backend.services.best_words import Facts, made_of, reason, sentence, verdict
 from engine.errors import UnknownNameError, UserError
 from engine.plan.serde import to_plain
-from tests.backend.test_race_pure import BASE
+from tests.backend.test_race_pure import BASE, race
 
 NAMES = ("p3", "async-sgd", "ring")
 
@@ -43,6 +45,16 @@ AHEAD = {
 }
 """The first one is ahead of the other from every seed, by 0.1 and a hundredth more or less, though seeds differ by
 more."""
+
+
+def test_rounds_have_seeds_of_their_own_where_a_race_asks_for_it() -> None:
+    def seeds(asked: RaceSpec) -> list[int]:
+        return [
+            job(asked, Cell(member, 0), round_).training.seed for round_ in range(3) for member in range(2)
+        ]
+
+    assert seeds(race("p3", "ddp")) == [0] * 6
+    assert seeds(race("p3", "ddp", reseed=True)) == [0, 0, 1, 1, 2, 2], "members of a round share one"
 
 
 def test_plans_are_compared_within_a_seed() -> None:

@@ -56,16 +56,6 @@ def test_every_member_runs_under_every_condition() -> None:
     assert not job(race("p3", beside=True), Cell(0, 0)).cluster.alone
 
 
-def test_rounds_have_seeds_of_their_own_where_a_race_asks_for_it() -> None:
-    def seeds(asked: RaceSpec) -> list[int]:
-        return [
-            job(asked, Cell(member, 0), round_).training.seed for round_ in range(3) for member in range(2)
-        ]
-
-    assert seeds(race("p3", "ddp")) == [0] * 6
-    assert seeds(race("p3", "ddp", reseed=True)) == [0, 0, 1, 1, 2, 2], "members of a round share one"
-
-
 def test_a_rate_is_spelled_in_one_way_however_it_was_asked_for() -> None:
     """Two rates that differ in a late digit are two conditions."""
     asked = race("p3", rates=["0100 Mbit/s", "1000.5Mbit", "1.0006Gbps", "64kbit"])
