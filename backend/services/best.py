@@ -243,10 +243,8 @@ def _notes(
             f"Still learning when training ended: {', '.join(rising)}. With more steps they would attain more, and the "
             "verdict on what is attained at all may be another"
         )
-    own_models = [names[member] for member, own in learned.items() if any(one.drifts for one in own.values())]
-    apart = [
-        names[member] for member, own in learned.items() if any(one.facts.period > 1 for one in own.values())
-    ]
-    if own_models or apart:
-        who = ", ".join(sorted({*own_models, *apart}, key=names.index))
-        yield f"Before the end, worker 0's own model is evaluated where workers do not hold the same one: {who}"
+    if drifting := [
+        names[member] for member, runs in learned.items() if any(one.drifts for one in runs.values())
+    ]:
+        whose = "worker 0's own model is evaluated where workers do not hold the same one"
+        yield f"Before the end, {whose}: {', '.join(drifting)}"
