@@ -45,17 +45,16 @@ class Gpt(nn.Module):
         self.embedding = nn.Embedding(options.vocabulary, hidden)
         self.position = Positions(options.context, hidden)
         self.dropout = nn.Dropout(options.dropout)
-        self.blocks = nn.Sequential(
-            *(
-                Block(hidden, options.heads, causal=True, dropout=options.dropout, gelu="tanh", epsilon=1e-5)
-                for _ in range(options.layers)
-            )
-        )
+        blocks = [
+            Block(hidden, options.heads, causal=True, dropout=options.dropout, gelu="tanh", epsilon=1e-5)
+            for _ in range(options.layers)
+        ]
+        self.blocks = nn.Sequential(*blocks)
         self.norm = nn.LayerNorm(hidden)
         self.output = nn.Linear(hidden, options.vocabulary, bias=False)
         self.output.weight = self.embedding.weight
         self.apply(_begin)
-        for block in self.blocks:
+        for block in blocks:
             for onto in (block.project, block.narrow):
                 nn.init.normal_(onto.weight, std=SPREAD / math.sqrt(2 * options.layers))
 
