@@ -59,7 +59,7 @@ PROBLEMS = (
             "optimizer": {"name": "sgd", "learning_rate": 0.05, "options": {"momentum": 0.9}},
             "network": {"rate": "50Mbit"},
         },
-        steps=120,
+        steps=80,
     ),
     Problem(
         name="gpt",
@@ -71,10 +71,10 @@ PROBLEMS = (
             },
             "data": _TEXT,
             "training": {"global_batch": 32},
-            "optimizer": {"name": "adam", "learning_rate": 0.003},
+            "optimizer": {"name": "adam", "learning_rate": 0.01},
             "network": {"rate": "200Mbit"},
         },
-        steps=120,
+        steps=100,
     ),
     Problem(
         name="lstm",
@@ -83,10 +83,10 @@ PROBLEMS = (
             "model": {"name": "lstm-lm", "options": {"vocabulary": WORDS, "layers": 1, "hidden": 128}},
             "data": _TEXT,
             "training": {"global_batch": 32},
-            "optimizer": {"name": "sgd", "learning_rate": 1.0},
+            "optimizer": {"name": "sgd", "learning_rate": 2.0},
             "network": {"rate": "200Mbit"},
         },
-        steps=120,
+        steps=100,
     ),
 )
 

@@ -20,7 +20,7 @@ from backend.races.criteria import Judged, Score, judge, still_rising
 from backend.races.field import Cell, conditions
 from backend.races.order import Run
 from backend.races.ranking import interval_of_mean
-from backend.races.spec import FEWEST_ROUNDS, labels
+from backend.races.spec import labels
 from backend.schemas import best as schema
 from backend.services import best_words as words
 from backend.services.best_words import Facts
@@ -224,8 +224,6 @@ def _notes(
             "All rounds have one seed, so that they show how much the machine's speed differs, and nothing of how much "
             "scores do: `reseed` gives each round its own"
         )
-    if course.spec.rounds < FEWEST_ROUNDS:
-        yield f"{course.spec.rounds} rounds prove nothing: {FEWEST_ROUNDS} are the fewest"
     if len(names) > 1:
         yield "All plans have the same learning rate and schedule: none is helped by one that would suit it better"
     for member, own in learned.items():
