@@ -28,6 +28,7 @@ from backend.services.remember import Remembered
 from backend.services.standings import Course, Standings
 from engine.axes.codec import CODEC
 from engine.models.registry import MODELS
+from engine.plan.job import JobSpec
 
 JOBS_REMEMBERED = 4_096
 WHOLE = "fp32"
@@ -97,6 +98,13 @@ class Bests:
         return self._known.get(
             (job.id, job.revision, score), lambda: _look_at(Source(session, job.id), job, score)
         )
+
+
+def is_evaluated(job: JobSpec) -> bool:
+    """Whether its runs have scores at all."""
+    evaluation = job.evaluation
+    asked = evaluation.at_end or evaluation.every_epochs is not None or evaluation.every_steps is not None
+    return job.fidelity == "train" and asked
 
 
 def score_of(model: str | None) -> Score:

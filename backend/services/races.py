@@ -24,7 +24,7 @@ from backend.schemas.lists import ListQuery
 from backend.services import cursor as cursors
 from backend.services import keys, names, provenance, race_report, stored_races
 from backend.services.asker import Asker
-from backend.services.best import Bests
+from backend.services.best import Bests, is_evaluated
 from backend.services.crossings import crossings
 from backend.services.curves import curves
 from backend.services.drawing import Drawing
@@ -197,7 +197,8 @@ class Races:
 
     def report(self, race_id: str) -> str:
         """The race as one HTML file. Raises NotFound."""
-        race, best = self.show(race_id), self.best(race_id)
+        race = self.show(race_id)
+        best = self.best(race_id) if is_evaluated(race.spec.job) else None
         with self._database.read() as session:
             return race_report.html(race, provenance.of_race(session, race_id, self._commit), best)
 

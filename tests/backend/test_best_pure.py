@@ -15,10 +15,11 @@ from backend.races.field import Cell, job
 from backend.races.spec import RaceSpec
 from backend.schemas.best import BestCondition, BestCurve, BestPoint, RaceBest
 from backend.services import best_report
-from backend.services.best import _criterion, score_of
+from backend.services.best import _criterion, is_evaluated, score_of
 from backend.services.best_words import Facts, made_of, reason, sentence, verdict
 from engine.errors import UnknownNameError, UserError
-from engine.plan.serde import to_plain
+from engine.plan.job import JobSpec
+from engine.plan.serde import from_plain, to_plain
 from tests.backend.test_race_pure import BASE, race
 
 NAMES = ("p3", "async-sgd", "ring")
@@ -222,6 +223,16 @@ def test_words_are_compared_by_loss_and_images_by_accuracy() -> None:
     assert [score_of(name) for name in ("gpt", "lstm-lm", "vit", "resnet-digits", None)] == [
         "loss", "loss", "accuracy", "accuracy", "accuracy"
     ]  # fmt: skip
+
+
+def test_what_is_rehearsed_or_never_evaluated_has_no_scores() -> None:
+    def scored(**fields: Any) -> bool:
+        return is_evaluated(from_plain(JobSpec, {**BASE, **fields}))
+
+    assert scored()
+    assert scored(evaluation={"every_epochs": None, "every_steps": 5, "at_end": False})
+    assert not scored(evaluation={"every_epochs": None, "at_end": False})
+    assert not scored(fidelity="rehearse")
 
 
 @pytest.mark.parametrize("entry", problems.PROBLEMS, ids=lambda entry: entry.name)

@@ -89,9 +89,9 @@ def spec_of(model: str, strategy: str, workers: int, text: str) -> JobSpec:
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "model-parallel"])
-@pytest.mark.parametrize("model", ["resnet-digits", "lstm-lm"])
+@pytest.mark.parametrize("model", ["resnet-digits", "lstm-lm", pytest.param("vit", marks=pytest.mark.soak)])
 def test_models_that_are_cut_equal_one_process(model: str, strategy: str, text: str, tmp_path: Path) -> None:
-    """Cuts between residual blocks and between recurrent layers, and a loss of words behind them."""
+    """Cuts between residual blocks, recurrent layers and blocks of attention, and a loss of words behind them."""
     found = succeed(spec_of(model, strategy, 2, text), tmp_path)
     assert isinstance(found.launch.plan, Plan)
     assert found.launch.plan.edges
