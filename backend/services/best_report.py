@@ -114,6 +114,6 @@ def chart(
         ]
         along = " ".join(f"{x_of(x):.1f},{y_of(point.score):.1f}" for x, point in points)
         drawn.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2.2" points="{along}"/>')
-        drawn.append(text(x_of(points[-1][0]) + 10, end + 4, short(curve.name), fill=colour))
+        drawn.append(text(WIDTH - RIGHT + 10, end + 4, short(curve.name), fill=colour))
     named = ", ".join(curve.name for _, curve, _ in lines)
     return svg(HEIGHT, f"{_score(best)} over {over}: {named}", drawn)

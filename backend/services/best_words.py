@@ -180,6 +180,8 @@ def _why_sooner(first: int, last: int, every: Mapping[Name, Judged], best: str, 
 
 def sentence(every: Sequence[Judged], names: Sequence[str], score: Score) -> str:
     """The answer: by each criterion who is best."""
+    if not any(one.enough for one in every):
+        return f"Nobody can tell which plan is best: it takes {FEWEST_ROUNDS} seeds of two plans"
     parts = []
     for one in every:
         if not one.enough:

@@ -182,6 +182,9 @@ def test_without_figures_nothing_is_said() -> None:
     for one in judge(empty, "accuracy"):
         assert verdict(one, NAMES, "accuracy", running=True) == "No plan has a figure yet"
         assert not one.enough
+    assert sentence(judge(empty, "accuracy"), NAMES, "accuracy").startswith(
+        "Nobody can tell which plan is best"
+    )
     unscored = by_name({0: rounds(*[run(pace=10.0, speed=10.0)] * 3), 1: rounds(*[run(speed=30.0)] * 3)})
     assert unscored["speed"].best == (1,)
     assert unscored["attained"].places == ()
