@@ -31,8 +31,6 @@ from engine.models.registry import MODELS
 from engine.plan.job import JobSpec
 
 JOBS_REMEMBERED = 4_096
-WHOLE = "fp32"
-"""What travels as it is."""
 METRICS: Mapping[Score, str] = {"accuracy": "test_accuracy", "loss": "test_loss"}
 
 
@@ -138,7 +136,9 @@ def _codecs(plan: Mapping[str, Any]) -> tuple[str, ...]:
     found = {
         layer.get(field) for layer in layers if isinstance(layer, dict) for field in ("codec", "answers")
     }
-    return tuple(sorted(name for name in found if name in CODEC.names and name != WHOLE))
+    return tuple(
+        sorted(name for name in found if name in CODEC.names and "lossless" not in CODEC[name].traits)
+    )
 
 
 def _course(one: Learned) -> RunCourse:

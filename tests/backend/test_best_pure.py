@@ -15,7 +15,7 @@ from backend.races.field import Cell, job
 from backend.races.spec import RaceSpec
 from backend.schemas.best import BestCondition, BestCurve, BestPoint, RaceBest
 from backend.services import best_report
-from backend.services.best import _criterion, is_evaluated, score_of
+from backend.services.best import _codecs, _criterion, is_evaluated, score_of
 from backend.services.best_words import Facts, made_of, reason, sentence, verdict
 from engine.errors import UnknownNameError, UserError
 from engine.plan.job import JobSpec
@@ -320,3 +320,13 @@ def test_the_report_draws_every_axis_that_was_counted_and_takes_names_as_text() 
         update={"curves": [one.model_copy(update={"points": []}) for one in best.conditions[0].curves]}
     )
     assert best_report.parts(best.model_copy(update={"conditions": [nothing]})) == []
+
+
+def test_codecs_that_lose_nothing_are_no_reason() -> None:
+    layers = [
+        {"codec": "fp32"},
+        {"codec": "threshold", "answers": "int8"},
+        {"codec": "fp32", "answers": None},
+    ]
+    assert _codecs({"layers": layers}) == ("int8", "threshold")
+    assert _codecs({"layers": layers[::2]}) == _codecs({"wrapper": "ddp"}) == ()
