@@ -15,7 +15,8 @@ def rows(best: RaceBest, criterion: Criterion) -> list[tuple[str, ...]]:
 
 
 def _row(best: RaceBest, criterion: Criterion, place: BestPlace) -> tuple[str, ...]:
-    said = "behind" if place.worse else "best" if place.behind is None else "no difference seen"
+    leads = place.behind is None and any(other.worse for other in criterion.places)
+    said = "behind" if place.worse else "best" if leads else "no difference seen"
     return (
         _value(best, criterion, place.value),
         _ends(*(None if end is None else _value(best, criterion, end) for end in (place.low, place.high))),

@@ -92,12 +92,12 @@ def _verdict(judged: Judged, names: Sequence[str], score: Score, *, running: boo
         return f"Too few to tell{yet} ({fewest}): {figures}"
     if not judged.worse:
         return f"No difference seen after {_count(judged)}: {figures}"
-    best = [names[first.member]]
-    level = [names[member] for member in judged.best[1:]]
-    said = f"{_and(best)} is best"
-    if level:
-        said += f", and no difference from it is seen for {_and(level)}"
-    return f"{said}: {_and([_behind(judged, one, names, score) for one in judged.worse])}"
+    name, level = names[first.member], [names[member] for member in judged.best[1:]]
+    behind = _and([_behind(judged, one, names, score) for one in judged.worse])
+    if not level:
+        return f"{name} is best: {behind}"
+    subject = f"{name} is " if judged.name == "speed" else ""
+    return f"{_and([name, *level])} lead, and no difference from {name} is seen: {subject}{behind}"
 
 
 def _count(judged: Judged) -> str:

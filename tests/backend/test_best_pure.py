@@ -298,6 +298,13 @@ def test_a_table_says_of_each_plan_whether_it_is_behind() -> None:
     ]  # fmt: skip
     assert table[0][1] == "80.00 %"
     assert table[2][3] == "10.00", "points"
+    level = answer(NAMES, {0: AHEAD[0], 1: AHEAD[0]})
+    assert {said for *_, said in rows(level, level.conditions[0].criteria[3])} == {"no difference seen"}
+    found = {one.name: one for one in judge({**AHEAD, 2: AHEAD[0]}, "accuracy")}
+    said = verdict(found["in_samples"], NAMES, "accuracy", running=False)
+    assert said.startswith(
+        "p3 and ring lead, and no difference from p3 is seen: async-sgd is behind by 10.00 points ("
+    )
     few = answer(NAMES, {member: rounds(*list(own.values())[:2]) for member, own in AHEAD.items()})
     assert {said for *_, said in rows(few, few.conditions[0].criteria[3])} == {"-"}, (
         "two seeds are no verdict"
