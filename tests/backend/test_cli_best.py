@@ -45,7 +45,8 @@ def test_one_command_says_which_plan_is_best(tmp_path: Path) -> None:
     for criterion in found["criteria"]:
         assert f"   {criterion['verdict']}." in lines
         assert {place["name"] for place in criterion["places"]} <= {"p3", "async"}
-    assert [criterion["rounds"] for criterion in found["criteria"]] == [SEEDS] * 4
+    # How many were evaluated in the time of the fastest is the machine's matter.
+    assert [one["rounds"] for one in found["criteria"] if one["name"] != "in_time"] == [SEEDS] * 3
     for curve in found["curves"]:
         steps = [point["step"] for point in curve["points"]]
         assert steps == list(range(2, STEPS + 1, 2)), "eight evaluations"
