@@ -180,7 +180,7 @@ def _judged(
     for number, member in enumerate(order):
         gaps = [sign * (known[order[0]][block] - known[member][block]) for block in over]
         interval = interval_of_mean(gaps, ERROR / pairs) if number else None
-        behind = float(np.mean(gaps)) if number else None
+        behind = max(float(np.mean(gaps)), 0.0) if number else None  # rounding may have a tie below zero
         own = interval_of_mean([known[member][block] for block in over])
         places.append(
             Place(
