@@ -25,6 +25,7 @@ from backend.connection import ApiError, Connection, ServerUnreachableError
 from backend.lifecycle import said
 from backend.races.spec import RaceSpec
 from backend.schemas.base import Schema
+from backend.schemas.best import RaceBest
 from backend.schemas.catalogue import Device, Lab, Queue, SourceEntry, StrategyEntry
 from backend.schemas.figures import Race
 from backend.schemas.health import Health
@@ -208,16 +209,17 @@ class Client(Connection):
         """One race with its rankings as they stand."""
         return self._read(RaceView, "GET", f"/races/{race_id}")
 
+    def best(self, race_id: str) -> RaceBest:
+        """Which plan of a race is best, by four criteria, and how each learned."""
+        return self._read(RaceBest, "GET", f"/races/{race_id}/best")
+
     def race_report(self, race_id: str) -> str:
         """One race as an HTML file that needs nothing else."""
         return self._send("GET", f"/races/{race_id}/report").text
 
     def race_figure(self, race_id: str, name: str = "throughput", **query: Any) -> go.Figure:
         """One figure of a race: `throughput` against the rate, with the crossings marked; `query`: width, theme."""
-        import plotly.io  # noqa: PLC0415
-
-        answer = self._send("GET", f"/races/{race_id}/figures/{name}", params=query)
-        return plotly.io.from_json(answer.text, skip_invalid=True)
+        return drawn(self._send("GET", f"/races/{race_id}/figures/{name}", params=query).text)
 
     def join_race(self, race_id: str, members: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> RaceView:
         """Let more members race, or one."""
@@ -335,12 +337,8 @@ class Client(Connection):
         return self._read(LinkStretch, "GET", f"/jobs/{job_id}/links/stretch", params=query)
 
     def figure(self, job_id: str, name: str, **query: Any) -> go.Figure:
-        """One figure, e.g. `timeline`, as the page shows it; `query`: attempt, width, theme, step, from_ns,
-        to_ns."""
-        import plotly.io  # noqa: PLC0415 - heavy, and only figures need it
-
-        answer = self._send("GET", f"/jobs/{job_id}/figures/{name}", params=query)
-        return plotly.io.from_json(answer.text, skip_invalid=True)
+        """One figure, e.g. `timeline`, as the page shows it; `query`: attempt, width, theme, step, from_ns, to_ns."""
+        return drawn(self._send("GET", f"/jobs/{job_id}/figures/{name}", params=query).text)
 
     def why(
         self, job_id: str, worker: int, step: int, layer: int, unit: int = -1, *, attempt: int | None = None
@@ -350,24 +348,19 @@ class Client(Connection):
         return self._read(Why, "GET", f"/jobs/{job_id}/why", params=query)
 
     def same_step(self, job_ids: Sequence[str], **query: Any) -> Race:
-        """The same step of several jobs on one time axis; `query`: step, from_ns and to_ns since its start, width,
-        theme."""
+        """The same step of several jobs on one axis; `query`: step, from_ns, to_ns since its start, width, theme."""
         return self._read(Race, "GET", "/race", params={"jobs": ",".join(job_ids), **query})
 
     def compare_figure(
         self, job_ids: Sequence[str], *, what: str = "loss", by: str = "step", **query: Any
     ) -> go.Figure:
         """A measurement (`loss`, `accuracy`, `throughput`) of several jobs by `step`, `samples`, `bytes` or `time`."""
-        import plotly.io  # noqa: PLC0415
-
         params = {"jobs": ",".join(job_ids), "what": what, "by": by, **query}
-        return plotly.io.from_json(self._send("GET", "/compare", params=params).text, skip_invalid=True)
+        return drawn(self._send("GET", "/compare", params=params).text)
 
     def same_step_figure(self, job_ids: Sequence[str], **query: Any) -> go.Figure:
         """Its figure; `query` as for `same_step`."""
-        import plotly.io  # noqa: PLC0415
-
-        return plotly.io.from_json(json.dumps(self.same_step(job_ids, **query).figure), skip_invalid=True)
+        return drawn(json.dumps(self.same_step(job_ids, **query).figure))
 
     # --- catalogues ---
 
@@ -398,3 +391,10 @@ class Client(Connection):
     def health(self) -> Health:
         """How the service is."""
         return self._read(Health, "GET", "/health")
+
+
+def drawn(text: str) -> go.Figure:
+    """The figure that the server wrote."""
+    import plotly.io  # noqa: PLC0415 - heavy, and only figures need it
+
+    return plotly.io.from_json(text, skip_invalid=True)

@@ -13,6 +13,7 @@ from backend.api.deps import Asking, Services, problems
 from backend.api.fields import of_items
 from backend.api.figures import FIGURE, Tag, Theme, Width, answered
 from backend.races.spec import NewMembers, RaceSpec
+from backend.schemas.best import RaceBest
 from backend.schemas.lists import ListQuery
 from backend.schemas.races import RacePage, RaceSummary, RaceView
 from engine.plan.serde import from_plain
@@ -58,6 +59,13 @@ def list_races(services: Services, asked: Annotated[ListQuery, Query()]) -> Race
 def show_race(services: Services, race_id: str) -> RaceView:
     """One race with its rankings."""
     return services.races.show(race_id)
+
+
+@router.get("/{race_id}/best", responses=problems(404))
+def show_best(services: Services, race_id: str) -> RaceBest:
+    """Which plan is best: by speed, by what it attains at all, in a given time, and after a given number of samples;
+    each with intervals, a verdict and its reason, and how every plan learned over steps, samples, bytes and time."""
+    return services.races.best(race_id)
 
 
 @router.get("/{race_id}/report", response_class=HTMLResponse, responses=problems(404))

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = {
     "race": "races:race",
     "races": "races:races",
     "race-report": "races:race_report",
+    "best": "best:best",
     "plan": "plans:plan",
     "spec": "plans:spec",
     "strategies": "plans:strategies",

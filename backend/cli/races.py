@@ -71,9 +71,7 @@ def race(
         counts = _numbers("--workers", workers)
         job = change(read_spec(file), set_)
         spec: dict[str, Any] = {"job": _in_lab(job, counts) if lab else job}
-        named = [{"strategy": one} for one in _named("--strategies", strategies)] + [
-            _member("--member", text) for text in member or []
-        ]
+        named = members_of("--strategies", strategies, member)
         given = {
             "name": name,
             "members": named or None,
@@ -244,6 +242,13 @@ def how_far(race: RaceView) -> str:
     if race.jobs_failed:
         text += f", {race.jobs_failed} failed"
     return text if race.left_s is None else f"{text}, about {race.left_s:.0f} s left"
+
+
+def members_of(option: str, strategies: str | None, member: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Those whom `option` names with commas, and those of --member. Raises UserError."""
+    return [{"strategy": one} for one in _named(option, strategies)] + [
+        _member("--member", text) for text in member or []
+    ]
 
 
 def _member(option: str, text: str) -> dict[str, Any]:

@@ -71,6 +71,8 @@ def job(race: RaceSpec, cell: Cell, round_: int = 0) -> JobSpec:
         network = replace(network, rate=condition.rate)
     if condition.batch is not None:
         training = replace(training, global_batch=condition.batch)
+    if race.reseed:
+        training = replace(training, seed=training.seed + round_)
     return replace(
         common,
         name=_name(race, member, cell, condition, round_),

@@ -28,7 +28,7 @@ BASELINE = 0
 ERROR = 0.05
 """Probability of an interval that does not cover the true value, over all comparisons of a ranking."""
 Times = Mapping[Any, float]
-"""Median iteration times in ns, by block: the round, unless a member ran it by itself."""
+"""Median iteration times in ns (or another figure), by block: the round, unless a member ran it by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def rank(
     known = {member: times for member, times in iterations.items() if times}
     if not known:
         return []
-    group = _group(known, out)
+    group = compared(known, out)
     over = tuple(block for block in known[group[0]] if all(block in known[member] for member in group))
     mean = {member: geometric([known[member][block] for block in over]) for member in group}
     order = sorted(group, key=mean.__getitem__)
@@ -113,9 +113,9 @@ def rank(
     ]
 
 
-def _group(known: Mapping[int, Times], out: Collection[int]) -> list[int]:
+def compared(known: Mapping[int, Times], out: Collection[int]) -> list[int]:
     """The members that are compared: the largest group that shares enough blocks. Where no two do, those that share one
-    at all, so that a race that has just begun shows how it stands."""
+    at all, so that a race that has just begun shows how it stands. Each member of `known` has a block."""
     # Who still runs comes first: who dropped out must not take blocks from the others' comparison.
     order = sorted(known, key=lambda member: (member in out, -len(known[member]), member))
     for least in (FEWEST_ROUNDS, 1):
@@ -151,12 +151,18 @@ def crossings(rates: Sequence[float], ours: Sequence[float], theirs: Sequence[fl
 def _interval(ratios: Sequence[float], error: float) -> Interval | None:
     """Of their geometric mean, by Student's t over their logarithms; None with fewer than FEWEST_ROUNDS: of two the
     interval may be a million times as wide as the mean, which tells nobody anything."""
-    count = len(ratios)
+    logs = interval_of_mean(np.log(ratios), error)
+    return None if logs is None else (math.exp(logs[0]), math.exp(logs[1]))
+
+
+def interval_of_mean(values: Sequence[float] | np.ndarray, error: float = ERROR) -> Interval | None:
+    """Of their mean, by Student's t; None with fewer than FEWEST_ROUNDS."""
+    count = len(values)
     if count < FEWEST_ROUNDS:
         return None
-    logs = np.log(ratios)
-    reach = float(stdtrit(count - 1, 1 - error / 2)) * float(logs.std(ddof=1)) / math.sqrt(count)
-    return math.exp(float(logs.mean()) - reach), math.exp(float(logs.mean()) + reach)
+    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
+    reach = float(stdtrit(count - 1, 1 - error / 2)) * spread / math.sqrt(count)
+    return mean - reach, mean + reach
 
 
 def around(values: Sequence[float]) -> Interval | None:

@@ -71,6 +71,9 @@ class RaceSpec:
     rounds: int = FEWEST_ROUNDS
     """How often each runs. In a round everybody runs once, in an order that turns from round to round, so that a
     machine whose speed drifts favours nobody. With fewer than 3 no difference is called significant."""
+    reseed: bool = False
+    """Whether every round has a seed of its own: the job's in the first, and one more in each further round. For the
+    question which plan learns best; times hardly depend on it."""
     beside: bool = False
     """Whether other jobs may run at the same time. Then the result says so."""
 
@@ -99,6 +102,9 @@ class RaceSpec:
                     raise UserError(
                         f"workers.{number}", count, rule, "Race more workers, or slow another one"
                     )
+        if self.reseed:
+            training = self.job.training
+            _check("job.training.seed", partial(replace, training, seed=training.seed + self.rounds - 1))
         for number, batch in enumerate(self.batches):
             _check(f"batches.{number}", partial(replace, self.job.training, global_batch=batch))
         conditions = max(1, len(self.rates)) * max(1, len(self.workers)) * max(1, len(self.batches))

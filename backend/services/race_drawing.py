@@ -8,23 +8,18 @@ from dataclasses import dataclass, field
 
 from backend.figures.base import format_ms
 from backend.figures.race_throughput import CUT
-from backend.figures.theme import COLOURS
 from backend.schemas.races import Ranking
-from backend.services.markup import escape
+from backend.services.svg import SERIES, WIDTH, apart, short, svg, text, ticks
 from engine.plan.units_of_measure import format_rate, parse_rate
 
-WIDTH = 760
 ROW, BAR = 30, 16
 """Heights of a bar's row and of the bar."""
 NAMES, VALUES = 210, 110
 """Room left and right of the bars."""
-NAME_LENGTH = 30
-"""So many characters of a name fit beside its bar; the table has all of them."""
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 330, 70, 190, 14, 44
 """Of the chart over rates: its height and its margins."""
 READABLE = 2
 """An interval is drawn whole up to so many times the highest point."""
-SERIES = COLOURS["light"].series
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +46,13 @@ def bars(ranking: Ranking, longest_ms: float) -> str:
         red = width * exposed / iteration if iteration else 0.0
         top, middle = row * ROW + (ROW - BAR) / 2, row * ROW + ROW / 2 + 4.5
         parts += [
-            _text(NAMES - 10, middle, _short(standing.name), "end"),
+            text(NAMES - 10, middle, short(standing.name), "end"),
             f'<rect class="step" x="{NAMES}" y="{top:g}" width="{width - red:.1f}" height="{BAR}"/>',
             f'<rect class="wait" x="{NAMES + width - red:.1f}" y="{top:g}" width="{red:.1f}" height="{BAR}"/>',
-            _text(NAMES + width + 8, middle, format_ms(iteration * 1e6)),
+            text(NAMES + width + 8, middle, format_ms(iteration * 1e6)),
         ]
     alt = "; ".join(f"{s.name} {format_ms((s.iteration_ms or 0) * 1e6)}" for s in shown)
-    return _svg(len(shown) * ROW, f"Time of an iteration: {alt}", parts)
+    return svg(len(shown) * ROW, f"Time of an iteration: {alt}", parts)
 
 
 def lines_of(rankings: Sequence[Ranking]) -> list[Line]:
@@ -87,25 +82,25 @@ def over_rates(lines: Sequence[Line]) -> str:
         return ""
     rates = sorted({rate for line in lines for rate, _ in line.points})
     low, high = math.log(rates[0]), math.log(rates[-1])
-    ticks = _ticks(_top(lines))
+    marks = ticks(_top(lines))
     bottom = HEIGHT - BOTTOM
 
     def x(rate: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * (math.log(rate) - low) / (high - low)
 
     def y(value: float) -> float:
-        return bottom - (bottom - TOP) * min(value / ticks[-1], 1)
+        return bottom - (bottom - TOP) * min(value / marks[-1], 1)
 
     parts = []
-    for tick in ticks:
+    for tick in marks:
         parts.append(
             f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
         )
-        parts.append(_text(LEFT - 8, y(tick) + 4, f"{tick:g}", "end"))
+        parts.append(text(LEFT - 8, y(tick) + 4, f"{tick:g}", "end"))
     for rate in rates:
-        parts.append(_text(x(rate), bottom + 18, format_rate(rate), "middle"))
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "limit of the network", "middle"))
-    ends = _apart([y(line.points[-1][1]) for line in lines])
+        parts.append(text(x(rate), bottom + 18, format_rate(rate), "middle"))
+    parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "limit of the network", "middle"))
+    ends = apart([y(line.points[-1][1]) for line in lines])
     for number, (line, end) in enumerate(zip(lines, ends, strict=True)):
         colour = SERIES[number % len(SERIES)]
         points = " ".join(f"{x(rate):.1f},{y(value):.1f}" for rate, value in line.points)
@@ -118,14 +113,14 @@ def over_rates(lines: Sequence[Line]) -> str:
             f'<circle cx="{x(rate):.1f}" cy="{y(value):.1f}" r="3.5" fill="{colour}"/>'
             for rate, value in line.points
         ]
-        parts.append(_text(x(line.points[-1][0]) + 10, end + 4, _short(line.name), fill=colour))
+        parts.append(text(x(line.points[-1][0]) + 10, end + 4, short(line.name), fill=colour))
     named = ", ".join(line.name for line in lines) + (f"; {CUT}" if is_cut(lines) else "")
-    return _svg(HEIGHT, f"Samples per second over the network's limit: {named}", parts)
+    return svg(HEIGHT, f"Samples per second over the network's limit: {named}", parts)
 
 
 def is_cut(lines: Sequence[Line]) -> bool:
     """Whether an interval ends at the edge of `over_rates`, and goes on above it."""
-    return any(high > _ticks(_top(lines))[-1] for line in lines for *_, high in line.intervals)
+    return any(high > ticks(_top(lines))[-1] for line in lines for *_, high in line.intervals)
 
 
 def _top(lines: Sequence[Line]) -> float:
@@ -133,33 +128,3 @@ def _top(lines: Sequence[Line]) -> float:
     highest = max(value for line in lines for _, value in line.points)
     ends = [high for line in lines for *_, high in line.intervals if high <= READABLE * highest]
     return max([highest, *ends])
-
-
-def _ticks(largest: float) -> list[float]:
-    """From 0 to the first round number that is not below `largest`, in at most six steps."""
-    size = 10 ** math.floor(math.log10(largest))
-    step = next(part * size for part in (0.2, 0.5, 1, 2) if part * size * 6 >= largest)
-    return [step * number for number in range(math.ceil(largest / step - 1e-9) + 1)]
-
-
-def _apart(heights: Sequence[float], least: float = 15.0) -> list[float]:
-    """The same heights, moved down where two labels would lie on one another."""
-    placed: dict[int, float] = {}
-    last = -math.inf
-    for index in sorted(range(len(heights)), key=lambda i: heights[i]):
-        last = placed[index] = max(heights[index], last + least)
-    return [placed[index] for index in range(len(heights))]
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start", fill: str | None = None) -> str:
-    colour = "" if fill is None else f' style="fill:{fill}"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{colour}>{escape(text)}</text>'
-
-
-def _svg(height: float, alt: str, parts: Sequence[str]) -> str:
-    box = f'viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(alt)}"'
-    return f"<svg {box}>{''.join(parts)}</svg>"

@@ -14,7 +14,9 @@ from datetime import datetime
 from backend.figures.race_throughput import CUT
 from backend.race_rows import HEAD, Row, rows_of
 from backend.rounding import SPEED_WORDS
+from backend.schemas.best import RaceBest
 from backend.schemas.races import RaceView, Ranking, Suggestion
+from backend.services import best_report
 from backend.services.markup import escape
 from backend.services.race_drawing import bars, is_cut, lines_of, over_rates
 from backend.services.verdict import BESIDE
@@ -67,14 +69,15 @@ class Provenance:
     written: datetime
 
 
-def html(race: RaceView, origin: Provenance) -> str:
-    """The whole page."""
+def html(race: RaceView, origin: Provenance, best: RaceBest | None = None) -> str:
+    """The whole page. `best`: which plan learns best, where jobs were evaluated."""
     body = [
         f"<h1>{escape(race.name)}</h1>",
         f'<p class="muted">{escape(_subject(race))}</p>',
         _conclusion(race),
         *_charts(race.rankings),
         *(_ranking(ranking, _longest(race.rankings)) for ranking in race.rankings),
+        *(best_report.parts(best) if best is not None else ()),
         _next(race.next),
         _method(race),
         _origin(origin),

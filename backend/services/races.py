@@ -19,10 +19,12 @@ from backend.races.field import Cell, cells, conditions, job
 from backend.races.spec import MemberSpec, RaceSpec
 from backend.scheduler import record
 from backend.schemas import races as schema
+from backend.schemas.best import RaceBest
 from backend.schemas.lists import ListQuery
 from backend.services import cursor as cursors
 from backend.services import keys, names, provenance, race_report, stored_races
 from backend.services.asker import Asker
+from backend.services.best import Bests, is_evaluated
 from backend.services.crossings import crossings
 from backend.services.curves import curves
 from backend.services.drawing import Drawing
@@ -64,6 +66,7 @@ class Races:
         self._commit = commit
         self._changed = changed
         self._standings = Standings()
+        self._bests = Bests(self._standings)
         self._causes: Remembered[str | None] = Remembered(room=CAUSES_REMEMBERED)
 
     def submit(
@@ -195,8 +198,15 @@ class Races:
     def report(self, race_id: str) -> str:
         """The race as one HTML file. Raises NotFound."""
         race = self.show(race_id)
+        best = self.best(race_id) if is_evaluated(race.spec.job) else None
         with self._database.read() as session:
-            return race_report.html(race, provenance.of_race(session, race_id, self._commit))
+            return race_report.html(race, provenance.of_race(session, race_id, self._commit), best)
+
+    def best(self, race_id: str) -> RaceBest:
+        """Which plan is best, by four criteria. Raises NotFound."""
+        with self._database.read() as session:
+            row = stored_races.find(session, race_id)
+            return self._bests.of(session, race_id, row.name, stored_races.course_of(session, row))
 
     def curves(self, race_id: str) -> Curves:
         """What its figure of throughput draws. Raises NotFound, and Conflict for a race with one condition."""

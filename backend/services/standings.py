@@ -87,13 +87,11 @@ class Standings:
         for (cell, round_), job in sorted(course.jobs.items(), key=lambda item: item[0]):
             if cell.condition == number:
                 own[cell.member][round_] = job
-        model = next(filter(None, map(self._model, _by_age(course.jobs.values()))), None)
-        block_of = blocks(course.made, number)
+        block_of = self.blocks_of(course, number)
         seen: dict[int, dict[Hashable, Shown]] = {}
         for member, jobs in own.items():
             seen[member] = {
-                # Models that differ share no block, so that they are not compared.
-                (self._other(job, model), *block_of[Run(round_, Cell(member, number))]): one
+                block_of[Run(round_, Cell(member, number))]: one
                 for round_, job in jobs.items()
                 if job.state == State.SUCCEEDED
                 and (one := self._shown(session, job)).speed.iteration_ns is not None
@@ -139,6 +137,16 @@ class Standings:
             gains=gains(ranked, names),
             standings=standings,
         )
+
+    def blocks_of(self, course: Course, number: int) -> dict[Run, Hashable]:
+        """The block of every job under a condition. Models that differ share none, so that they are not compared."""
+        model = next(filter(None, map(self._model, _by_age(course.jobs.values()))), None)
+        block_of = blocks(course.made, number)
+        return {
+            run: (self._other(job, model), *block_of[run])
+            for (cell, round_), job in course.jobs.items()
+            if cell.condition == number and (run := Run(round_, cell)) in block_of
+        }
 
     def _remarks(
         self,

@@ -91,7 +91,8 @@ class Loader:
         self._per_epoch = per_epoch = steps_per_epoch(len(source), training.global_batch)
         self.steps = total_steps(training, len(source))
         """Steps of the whole job."""
-        self._period = None if evaluation.every_epochs is None else evaluation.every_epochs * per_epoch
+        epochs = evaluation.every_epochs
+        self._period = evaluation.every_steps or (None if epochs is None else epochs * per_epoch)
 
     def evaluation_due(self, steps: int) -> bool:
         """Whether an evaluation period ends with step number `steps` (1 is the first)."""

@@ -155,7 +155,7 @@ class TextOptions:
     """Files, and folders with all that is below them, as absolute paths on the workers' machines. None: the sources of
     Python's standard library."""
     pattern: str = "*"
-    """Of the files in a folder, those whose names match, e.g. `*.txt`."""
+    """Of the files in a folder, and of the standard library's, those whose names match, e.g. `*.txt`."""
     vocabulary: int = 10_000
     """Words, trained on the text: as many as the model has."""
     steps: int = 35
@@ -182,7 +182,7 @@ class TextPairsOptions:
     """Files or folders whose lines are the translations of those of `paths`, line by line. None: each line's
     translation is the line that follows it."""
     pattern: str = "*"
-    """Of the files in a folder, those whose names match, e.g. `*.txt`."""
+    """Of the files in a folder, and of the standard library's, those whose names match, e.g. `*.txt`."""
     vocabulary: int = 40_000
     """Words of both sides together, trained on the text: as many as the model has."""
     length: int = 30

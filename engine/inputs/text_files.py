@@ -17,13 +17,21 @@ _OF_NO_INTEREST = frozenset({"test", "tests", "idlelib", "turtledemo", "site-pac
 
 def find(paths: Sequence[str], pattern: str, field: str) -> list[Path]:
     """The files that `paths` name, and of every folder those whose names match `pattern`, in a fixed order; no paths:
-    the sources of Python's standard library, without its tests.
+    the sources of Python's standard library, without its tests, of which those that match.
 
     Raises UserError on `field` for paths that do not exist, folders without such files, and too much text.
     """
     if not paths:
         root = Path(sysconfig.get_path("stdlib"))
-        return _limited(list(_below(root, "*.py", _OF_NO_INTEREST)), field)
+        sources = [path for path in _below(root, "*.py", _OF_NO_INTEREST) if fnmatch(path.name, pattern)]
+        if not sources:
+            raise UserError(
+                "data.options.pattern",
+                pattern,
+                "no source of Python's standard library has such a name",
+                "Correct it, or name files or folders in `paths`",
+            )
+        return _limited(sources, field)
     found: dict[Path, None] = {}  # an ordered set: a file and its folder may both be named
     for name in paths:
         path = Path(name)

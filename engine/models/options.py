@@ -25,6 +25,10 @@ _MOST = {
     "channels": 2**12,
     "layers": 128,
     "blocks": 200,
+    "heads": 2**10,
+    "context": 2**17,
+    "image": 2**12,
+    "patch": 2**12,
 }
 """Of every option that says how large a network is: ten times what has been trained, and little to describe. (ResNet's
 authors went to 200 blocks.)"""
@@ -214,6 +218,91 @@ class ResNetDigitsOptions(ResNetCifarOptions):
     """Channels of the first stage; later stages have 2 and 4 times as many."""
     channels: int = 1
     """Channels of the input image: 3 for colour, 1 for gray."""
+
+
+def _of_heads(hidden: int, heads: int) -> None:
+    if hidden % heads:
+        raise UserError(
+            "hidden",
+            hidden,
+            f"must be a multiple of the {heads} heads, among which it is divided",
+            f"Use {heads * max(1, round(hidden / heads))}, or another number of heads",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GptOptions:
+    """Of the language model of transformer blocks."""
+
+    __pydantic_config__ = _STRICT
+
+    vocabulary: int = 50_257
+    """Words, as many as the data's vocabulary has."""
+    context: int = 1024
+    """Most words of a sample: so many positions are learned."""
+    layers: int = 12
+    """Blocks of attention and perceptron."""
+    heads: int = 12
+    """Heads of every attention."""
+    hidden: int = 768
+    """Size of a word's embedding and of the states between blocks: a multiple of the heads."""
+    dropout: float = 0.0
+    """Share of activations dropped behind the embedding and in every block, before they are added."""
+
+    def __post_init__(self) -> None:
+        _sizes(
+            vocabulary=self.vocabulary,
+            context=self.context,
+            layers=self.layers,
+            heads=self.heads,
+            hidden=self.hidden,
+        )
+        _of_heads(self.hidden, self.heads)
+        _share("dropout", self.dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VitOptions:
+    """Of the vision transformer."""
+
+    __pydantic_config__ = _STRICT
+
+    classes: int = 1000
+    """Number of classes."""
+    image: int = 224
+    """Height and width of an image in pixels: a multiple of the patch."""
+    patch: int = 16
+    """Height and width of a patch in pixels."""
+    channels: int = 3
+    """Channels of the input image: 3 for colour, 1 for gray."""
+    layers: int = 12
+    """Blocks of attention and perceptron."""
+    heads: int = 12
+    """Heads of every attention."""
+    hidden: int = 768
+    """Size of a patch's embedding and of the states between blocks: a multiple of the heads."""
+    dropout: float = 0.0
+    """Share of activations dropped behind the embedding and in every block, before they are added."""
+
+    def __post_init__(self) -> None:
+        _sizes(
+            classes=self.classes,
+            image=self.image,
+            patch=self.patch,
+            channels=self.channels,
+            layers=self.layers,
+            heads=self.heads,
+            hidden=self.hidden,
+        )
+        _of_heads(self.hidden, self.heads)
+        if self.image % self.patch:
+            raise UserError(
+                "image",
+                self.image,
+                f"must be a multiple of the patch, {self.patch}: patches cover the image and do not overlap",
+                f"Use {self.patch * max(1, round(self.image / self.patch))}, or another patch",
+            )
+        _share("dropout", self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)

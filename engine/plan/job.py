@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from engine.errors import UserError, require_positive
+from engine.errors import UserError, require_positive, require_within
 from engine.plan.faults import FaultsSpec
 from engine.plan.overrides import Override
 from engine.plan.rehearsal import RehearsalSpec
@@ -262,11 +262,15 @@ class EvaluationSpec:
 
     every_epochs: float | None = 1
     """Passes over the training data between evaluations. Null: only at the end."""
+    every_steps: int | None = None
+    """Steps between evaluations, in place of `every_epochs`. Null: as that one says."""
     at_end: bool = True
     """Evaluate once more when training ends."""
 
     def __post_init__(self) -> None:
         require_positive("every_epochs", self.every_epochs, "passes over the data")
+        if self.every_steps is not None:
+            require_within("every_steps", self.every_steps, 1, LARGEST)
 
 
 @dataclass(frozen=True, kw_only=True)

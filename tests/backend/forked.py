@@ -57,7 +57,8 @@ class Forked:
 
 def tell_end(way: socket.socket, status: int) -> None:
     """Tell a `Forked` at the other end how its process ended."""
-    with contextlib.suppress(BrokenPipeError):  # nobody may wait for it any more
+    # Nobody may wait for it any more: who asked has closed the way, or was killed with something unread on it.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         way.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 

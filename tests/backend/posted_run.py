@@ -120,14 +120,20 @@ def fail_attempt(api: TestClient, posted: Posted) -> None:
 
 
 def record_steps(
-    posted: Posted, *, slower: int = 1, beside: Mapping[str, float] = MappingProxyType({})
+    posted: Posted,
+    *,
+    slower: int = 1,
+    beside: Mapping[str, float] = MappingProxyType({}),
+    before: Mapping[int, float] = MappingProxyType({}),
 ) -> None:
     """Record STEPS steps of two workers, and the test accuracy when worker 0 is done, with the values that stand
-    `beside` it; `slower` multiplies times."""
+    `beside` it; `before`: accuracies that were measured after so many steps, when worker 0's next one began. `slower`
+    multiplies times."""
     for worker, step_ms in enumerate(STEP_MS):
         length = step_ms * slower * MS
+        now = [STEPS * length]
         recorder = Recorder(
-            worker, f"worker {worker}", lambda end=STEPS * length: end, None, attempt=posted.attempt, flush_s=3600,
+            worker, f"worker {worker}", lambda now=now: now[0], None, attempt=posted.attempt, flush_s=3600,
             detail=DetailPolicy(mode="all"),
         )  # fmt: skip
         for step in range(STEPS):
@@ -157,6 +163,10 @@ def record_steps(
                 compute=length // 2,
             )  # fmt: skip
         if worker == 0:
+            for after, value in before.items():
+                now[0] = after * length
+                recorder.metric("test_accuracy", after, value)
+            now[0] = STEPS * length
             for name, value in {"test_accuracy": 0.875, **beside}.items():
                 recorder.metric(name, STEPS - 1, value)
         recorder.close()

@@ -38,7 +38,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "not a rate": ({"network": {"rate": "fast"}}, "network.rate", "300Mbit"),
     "neither steps nor epochs": ({"training": {"global_batch": 32}}, "training.steps", "one of the two"),
-    "unknown model": ({"model": {"name": "gpt"}}, "model.name", "resnet-digits"),
+    "unknown model": ({"model": {"name": "llama"}}, "model.name", "resnet-digits"),
     "unknown model option": ({"model": {"name": "mlp", "options": {"depth": 3}}}, "model.options.depth", "hidden"),
     "a network that takes minutes to describe": (
         {"model": {"name": "lstm-lm", "options": {"layers": 100_000}}}, "model.options.layers", "from 1 to 128",

@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,12 +78,18 @@ def test_a_rank_beyond_the_workers_is_refused():
 
 
 def loader_of(
-    source: TensorSource, training: TrainingSpec, *, rank: int = 0, workers: int = 1, prefetch: int = 0
+    source: TensorSource,
+    training: TrainingSpec,
+    *,
+    rank: int = 0,
+    workers: int = 1,
+    prefetch: int = 0,
+    evaluation: EvaluationSpec | None = None,
 ) -> Loader:
     return Loader(
         source,
         training=training,
-        evaluation=EvaluationSpec(),
+        evaluation=evaluation or EvaluationSpec(),
         rank=rank,
         workers=workers,
         device=torch.device("cpu"),
@@ -107,6 +114,21 @@ def test_who_joins_later_gets_the_batches_of_the_steps_that_are_left() -> None:
             samples = sum(micro.samples for batch in left for micro in batch.micro_batches)
             assert loader.samples_of(rank, first, 11) == samples
         assert loader.samples_of(rank, 4, 4) == 0
+
+
+def test_evaluations_are_due_after_steps_or_passes() -> None:
+    """22 samples in batches of 9 are 3 steps of a pass."""
+    source = TensorSource(torch.arange(22).float(), torch.arange(22))
+    training = TrainingSpec(steps=11, global_batch=9)
+
+    def due(**options: Any) -> list[int]:
+        loader = loader_of(source, training, evaluation=EvaluationSpec(**options))
+        return [steps for steps in range(1, 12) if loader.evaluation_due(steps)]
+
+    assert due() == [3, 6, 9]
+    assert due(every_epochs=None) == []
+    assert due(every_steps=4) == [4, 8], "in place of every pass"
+    assert due(every_steps=5, every_epochs=None) == [5, 10]
 
 
 class Augmented(TensorSource):

@@ -95,6 +95,16 @@ def test_a_vocabulary_is_trained_once_and_again_when_the_text_changes(text):
     assert len(cached()) == len(made) + 1
 
 
+def test_a_pattern_chooses_among_the_standard_librarys_sources_too():
+    every, some = text_files.find((), "*", "paths"), text_files.find((), "a*.py", "paths")
+    assert 0 < len(some) < len(every)
+    assert some == [path for path in every if path.name.startswith("a")]
+    with pytest.raises(
+        UserError, match=r"data.options.pattern = '\*.txt': no source of Python's standard library"
+    ):
+        text_files.find((), "*.txt", "paths")
+
+
 def test_pairs_are_a_line_and_the_next_one_padded_to_the_longest(text):
     before = cached()
     data = load("text-pairs", options(text, length=14))

@@ -3,21 +3,27 @@
 import subprocess
 import sys
 from dataclasses import MISSING, fields
+from functools import partial
 
 import pytest
 import torch
 
 from engine.errors import UnknownNameError, UserError
 from engine.inputs.registry import DATASETS
+from engine.models.describe import describe_request
 from engine.models.registry import MODELS, build, model
+from engine.models.transformer import Block
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.serde import from_plain
+from tests.words import write_text
 
 PUBLISHED = {
     "alexnet": 60_965_224,
     "vgg19": 143_667_240,
     "resnet50": 25_557_032,
     "inception-v3": 23_834_568,
+    "gpt": 124_439_808,
+    "vit": 86_567_656,
     "resnet32": 464_154,
     "resnet110": 1_727_962,
 }
@@ -82,6 +88,70 @@ def test_padding_changes_nothing_that_a_translation_model_says_of_words():
         torch.testing.assert_close(model(padded)[:, :, :5], model(tokens), rtol=0, atol=1e-14)
         alone = model(tokens[:1, :, :3])
         torch.testing.assert_close(model(tokens)[:1, :, :3], alone, rtol=0, atol=1e-14)
+
+
+def test_gpt_has_a_million_parameters_where_it_is_asked_for_so_many():
+    with torch.device("meta"):
+        small = build("gpt", {"vocabulary": 1000, "context": 128, "layers": 4, "hidden": 132, "heads": 4})
+    assert 0.98e6 < count(small) < 1.02e6
+
+
+def test_no_word_of_gpt_knows_a_later_one():
+    torch.manual_seed(0)
+    model = build("gpt", {"vocabulary": 20, "context": 9, "layers": 2, "hidden": 12, "heads": 3}).double()
+    tokens = torch.randint(0, 20, (3, 9))
+    other = tokens.clone()
+    other[:, 5:] = (other[:, 5:] + 1) % 20
+    with torch.no_grad():
+        ours, theirs, shorter = model(tokens), model(other), model(tokens[:, :5])
+    torch.testing.assert_close(theirs[:, :, :5], ours[:, :, :5], rtol=0, atol=1e-14)
+    torch.testing.assert_close(shorter, ours[:, :, :5], rtol=0, atol=1e-14)
+    assert not torch.allclose(theirs[:, :, 5], ours[:, :, 5])
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_block_is_pytorchs_own_transformer_layer(causal):
+    torch.manual_seed(0)
+    gelu = "tanh" if causal else "none"
+    ours = Block(12, 3, causal=causal, dropout=0.0, gelu=gelu, epsilon=1e-6).double()
+    activation = partial(torch.nn.functional.gelu, approximate=gelu)
+    theirs = torch.nn.TransformerEncoderLayer(
+        12, 3, 48, dropout=0.0, activation=activation, layer_norm_eps=1e-6, batch_first=True, norm_first=True
+    ).double()  # fmt: skip
+    names = {
+        "self_attn.in_proj_": "attend.", "self_attn.out_proj.": "project.", "linear1.": "widen.",
+        "linear2.": "narrow.", "norm1.": "norm1.", "norm2.": "norm2.",
+    }  # fmt: skip
+    own = ours.state_dict()
+    theirs.load_state_dict(
+        {their + part: own[name + part] for their, name in names.items() for part in ("weight", "bias")}
+    )
+    states = torch.randn(2, 7, 12, dtype=torch.float64)
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(7, dtype=torch.float64) if causal else None
+    torch.testing.assert_close(ours(states), theirs(states, src_mask=mask), rtol=0, atol=1e-12)
+
+
+def test_sizes_that_do_not_divide_are_refused():
+    with pytest.raises(UserError, match=r"hidden = 100: must be a multiple of the 12 heads.*Use 96"):
+        build("gpt", {"hidden": 100})
+    with pytest.raises(UserError, match=r"image = 30: must be a multiple of the patch, 16.*Use 32"):
+        build("vit", {"image": 30})
+
+
+def test_a_sample_with_more_words_than_gpt_has_positions_for_is_refused(tmp_path):
+    write_text(tmp_path / "lines.txt", 120)
+    data = {
+        "name": "text",
+        "options": {"paths": [str(tmp_path / "lines.txt")], "vocabulary": 300, "steps": 9},
+    }
+    options = {"vocabulary": 300, "layers": 1, "hidden": 8, "heads": 2}
+    request = {"model": {"name": "gpt", "options": {**options, "context": 9}}, "data": data}
+    assert describe_request(request).layer("position").parameter_count == 9 * 8
+    request["model"]["options"]["context"] = 8
+    with pytest.raises(
+        UserError, match=r"model.options.context = 8: a sample of the data has 9 words. Set it to 9"
+    ):
+        describe_request(request)
 
 
 def test_small_vgg_keeps_the_proportions_of_vgg19():

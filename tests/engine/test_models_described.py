@@ -14,6 +14,9 @@ from engine.plan.units import cut
 from engine.simulate.declared import wire_bytes
 from tests.plans import PLANNED, SERVED, assert_every_element_once, described, planned
 
+HALVES = ("norm1", "attend", "project", "norm2", "widen", "narrow")
+"""The layers of a block."""
+
 
 @pytest.mark.parametrize("name", [entry.name for entry in MODELS])
 def test_every_parameter_belongs_to_exactly_one_layer(name: str) -> None:
@@ -80,6 +83,28 @@ def test_layers_that_a_step_uses_several_times_count_every_use() -> None:
     names = [layer.name for layer in translation.layers]
     assert names.index("encoder.3") < names.index("keys") < names.index("decoder.0") < names.index("query")
     assert names[-1] == "output"
+
+
+def test_transformers_are_described_product_by_product() -> None:
+    """Per sample, in float32. What attention does between its two products is booked on the one before it."""
+    language, images = described("gpt"), described("vit")
+    names = [layer.name for layer in language.layers]
+    assert names[:8] == ["embedding", "position", *(f"blocks.0.{name}" for name in HALVES)]
+    assert names[-1] == "norm"
+    assert language.layer("embedding").parameters[0].also_used_by == ("output.weight",)
+    assert language.layer("blocks.11.widen").forward_flops == 1024 * 2 * 768 * 4 * 768
+    assert (
+        language.layer("blocks.3.attend").forward_flops
+        == 1024 * 2 * 768 * 3 * 768 + 2 * 1024 * 2 * 1024 * 768
+    )
+    assert language.layer("blocks.3.narrow").output_bytes == 1024 * 768 * 4
+    assert [layer.name for layer in images.layers[:3]] == ["words", "words.patches", "blocks.0.norm1"]
+    assert images.layer("words.patches").forward_flops == 196 * 2 * 768 * 3 * 16 * 16
+    assert images.layer("classify").forward_flops == 2 * 768 * 1000
+    # Between blocks a pass has one tensor, so that it can be cut there; a tied table is needed on both sides.
+    assert "blocks.6.norm1" in possible_cuts(images)
+    assert not possible_cuts(language)
+    assert all("embedding is used in front of it and from it on" in cut.refused for cut in language.cuts[1:])
 
 
 def test_layers_come_in_forward_order_and_a_tied_parameter_once() -> None:

@@ -1,4 +1,4 @@
-"""Recurrent models learn: small ones of the published kinds, on words."""
+"""Models of words learn: small ones of the published kinds, on words."""
 
 import json
 
@@ -17,6 +17,11 @@ CASES = {
         60,
         {"vocabulary": 12, "layers": 2, "hidden": 24},
         ("synthetic-tokens", {**WORDS, "length": 5, "samples": 400, "test_samples": 100}),
+    ),
+    "gpt": (
+        120,
+        {"vocabulary": 400, "context": 12, "layers": 2, "hidden": 32, "heads": 4},
+        ("text", {"paths": [json.__path__[0]], "pattern": "*.py", "vocabulary": 400, "steps": 12}),
     ),
     "lstm-lm": (
         250,

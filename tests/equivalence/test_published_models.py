@@ -1,4 +1,5 @@
-"""Exact class, published networks made small: parallel branches, and words through recurrent layers."""
+"""Exact class, published networks made small: parallel branches, words through recurrent layers, and
+transformers."""
 
 from __future__ import annotations
 
@@ -49,6 +50,18 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], float, dict[str, Any]]] =
         1e-12,
         {"training": {"steps": 6, "global_batch": 9, "precision": "float64"}},
     ),
+    "gpt": (
+        {"vocabulary": VOCABULARY, "context": 6, "layers": 2, "hidden": 8, "heads": 2},
+        {"name": "text", "options": {"vocabulary": VOCABULARY, "steps": 6}},
+        1e-12,
+        {"training": {"steps": 6, "global_batch": 9, "precision": "float64"}},
+    ),
+    "vit": (
+        {"classes": 10, "image": 8, "patch": 4, "channels": 1, "layers": 2, "hidden": 8, "heads": 2},
+        {"name": "digits"},
+        1e-12,
+        {"training": {"steps": 6, "global_batch": 9, "precision": "float64"}},
+    ),
     "resnet-digits": (
         {},
         {"name": "digits"},
@@ -81,9 +94,9 @@ def spec_of(model: str, strategy: str, workers: int, text: str) -> JobSpec:
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "model-parallel"])
-@pytest.mark.parametrize("model", ["resnet-digits", "lstm-lm"])
+@pytest.mark.parametrize("model", ["resnet-digits", "lstm-lm", pytest.param("vit", marks=pytest.mark.soak)])
 def test_models_that_are_cut_equal_one_process(model: str, strategy: str, text: str, tmp_path: Path) -> None:
-    """Cuts between residual blocks and between recurrent layers, and a loss of words behind them."""
+    """Cuts between residual blocks, recurrent layers and blocks of attention, and a loss of words behind them."""
     found = succeed(spec_of(model, strategy, 2, text), tmp_path)
     assert isinstance(found.launch.plan, Plan)
     assert found.launch.plan.edges
@@ -117,3 +130,11 @@ def test_published_models_equal_one_process(model: str, text: str, tmp_path: Pat
     assert distance(found.state, reference(spec_of(model, "single", 1, text), 2)) <= CASES[model][2]
     # A share of the targets, of which a sample may have many.
     assert 0 <= found.summary()["test_accuracy"] <= 1
+
+
+@pytest.mark.parametrize("model", ["gpt", "vit"])
+def test_transformers_equal_one_process_in_a_ring(model: str, text: str, tmp_path: Path) -> None:
+    """The tied table's gradient is whole when the pass has come to the first layer."""
+    found = succeed(spec_of(model, "ring-allreduce", 2, text), tmp_path)
+    assert distance(found.state, reference(spec_of(model, "single", 1, text), 2)) <= CASES[model][2]
+    assert counted_bytes(found) == declared_bytes(found)

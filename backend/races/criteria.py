@@ -1,0 +1,200 @@
+"""Which plan is best, by each of four criteria: the figures of a race's rounds, compared within each round. Pure.
+
+The criteria are those of papers 001, "Distributed neural network training: which approach is best?": the fastest
+training, the best score that is attained at all, the best one for a given time, and the best one for a given number of
+samples. The paper's time goes on for ever; a race's does not, so that `attained` is the best score within the steps
+that were trained, and whoever still rose there is named.
+
+A round is a block: everybody ran once, from the same seed where rounds have seeds of their own. Two plans differ by the
+mean over blocks of their difference within the block, its interval is Student's t over blocks, and the error of 5 % is
+divided among all pairs (Bonferroni), as in `ranking.py`. Speed is compared by logarithms. A difference counts where
+its interval leaves out zero and it is not smaller than `SMALLEST`; else none is seen. Of plans that are equal, at most
+one race in twenty shows a difference by a criterion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from backend.races.ranking import ERROR, compared, interval_of_mean
+from backend.races.spec import FEWEST_ROUNDS
+from engine.telemetry.estimates import Interval
+
+Name = Literal["speed", "attained", "in_time", "in_samples"]
+Score = Literal["accuracy", "loss"]
+NAMES: tuple[Name, ...] = ("speed", "attained", "in_time", "in_samples")
+SMALLEST: Mapping[str, float] = {"speed": math.log(1.01), "accuracy": 0.001, "loss": 0.01}
+"""Smaller differences do not count, however certain they are: one percent of speed, a tenth of a point of accuracy, a
+hundredth of a nat of loss (one percent of perplexity)."""
+STILL_RISING = 0.25
+"""Share of the last evaluations over which a run still rose if its score moved there by more than `SMALLEST`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """What one run has shown: its evaluations in their order, and its speed."""
+
+    samples: tuple[float, ...]
+    """Trained on until each evaluation."""
+    seconds: tuple[float, ...]
+    """Since its first step."""
+    score: tuple[float, ...]
+    samples_per_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One member by one criterion."""
+
+    member: int
+    value: float
+    """Mean over the blocks: samples per second (geometric), a share, or nats."""
+    interval: Interval | None
+    """Its 95 % confidence interval, by itself; None with fewer than FEWEST_ROUNDS blocks."""
+    behind: float | None
+    """By how much the first one is better: a ratio of speeds, a difference of scores, never negative. None: it is the
+    first one, or compared with nobody."""
+    behind_interval: Interval | None
+    """Of `behind`, wide enough for all pairs; None with fewer than FEWEST_ROUNDS blocks."""
+    worse: bool
+    """Whether it is behind by more than chance, and by enough."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """All members by one criterion, the best first; those that are not compared have no place."""
+
+    name: Name
+    at: float | None
+    """The time in s, or the number of samples, at which scores are compared; None for the other two."""
+    places: tuple[Place, ...]
+    blocks: int
+    """On how many blocks it rests."""
+    absent: tuple[int, ...]
+    """Members without a figure by this criterion in enough blocks."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are blocks enough for a verdict, of two members or more."""
+        return len(self.places) > 1 and self.blocks >= FEWEST_ROUNDS
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        """The first one, and whoever cannot be told apart from it."""
+        return tuple(place.member for place in self.places if not place.worse)
+
+    @property
+    def worse(self) -> tuple[Place, ...]:
+        """Who is behind for certain."""
+        return tuple(place for place in self.places if place.worse)
+
+
+Runs = Mapping[int, Mapping[Any, Course]]
+"""By member and block."""
+
+
+def judge(runs: Runs, score: Score, out: Collection[int] = (), *, reseed: bool = True) -> tuple[Judged, ...]:
+    """All four criteria, in the order of NAMES. Runs without any evaluation have a speed only. Who is `out` is compared
+    where it leaves the others enough blocks. Without `reseed` all blocks have one seed: they repeat one score, and are
+    one block for all that is said of scores."""
+    scored = {member: {block: run for block, run in own.items() if run.score} for member, own in runs.items()}
+    if not reseed:
+        scored = _first(scored)
+    every = [run for own in scored.values() for run in own.values()]
+    time = min((run.seconds[-1] for run in every), default=None)
+    samples = min((run.samples[-1] for run in every), default=None)
+    speed = {
+        member: {block: math.log(run.samples_per_s) for block, run in own.items() if run.samples_per_s}
+        for member, own in runs.items()
+    }
+    best, sign = (max, 1.0) if score == "accuracy" else (min, -1.0)
+    attained = {m: {b: best(run.score) for b, run in own.items()} for m, own in scored.items()}
+    in_time, in_samples = _at(scored, time, "seconds"), _at(scored, samples, "samples")
+    smallest = SMALLEST[score]
+    return (
+        _judged("speed", speed, out, smallest=SMALLEST["speed"]),
+        _judged("attained", attained, out, smallest=smallest, sign=sign),
+        _judged("in_time", in_time, out, smallest=smallest, sign=sign, at=time),
+        _judged("in_samples", in_samples, out, smallest=smallest, sign=sign, at=samples),
+    )
+
+
+def _first(runs: Runs) -> dict[int, dict[Any, Course]]:
+    """One block of each member, the same one where there is one that all have."""
+    every = [set(own) for own in runs.values() if own]
+    common = set.intersection(*every) if every else set()
+    return {
+        member: {block: own[block] for block in sorted(common.intersection(own) or own)[:1]}
+        for member, own in runs.items()
+    }
+
+
+def still_rising(run: Course, score: Score) -> bool:
+    """Whether the best score within the last quarter of the evaluations is better than the best before it by more than
+    SMALLEST: with more steps it would probably attain more."""
+    count = max(1, round(STILL_RISING * len(run.score)))
+    if len(run.score) <= count:
+        return False
+    sign = 1 if score == "accuracy" else -1
+    signed = [sign * value for value in run.score]
+    return max(signed[-count:]) - max(signed[:-count]) > SMALLEST[score]
+
+
+def _at(runs: Runs, at: float | None, axis: Literal["seconds", "samples"]) -> dict[int, dict[Any, float]]:
+    """Scores at one place of an axis, interpolated between evaluations; a run that had not been evaluated by then has
+    none."""
+    found: dict[int, dict[Any, float]] = {}
+    for member, own in runs.items():
+        found[member] = {}
+        for block, run in own.items():
+            along = getattr(run, axis)
+            if at is not None and along[0] <= at:
+                found[member][block] = float(np.interp(at, along, run.score))
+    return found
+
+
+def _judged(
+    name: Name,
+    values: Mapping[int, Mapping[Any, float]],
+    out: Collection[int],
+    *,
+    smallest: float,
+    sign: float = 1.0,
+    at: float | None = None,
+) -> Judged:
+    """`values`: scores, or logarithms of speeds; times `sign` the higher is the better."""
+    known = {member: own for member, own in values.items() if own}
+    if not known:
+        return Judged(name=name, at=at, places=(), blocks=0, absent=tuple(values))
+    group = compared(known, out)
+    over = [block for block in known[group[0]] if all(block in known[member] for member in group)]
+    mean = {member: float(np.mean([known[member][block] for block in over])) for member in group}
+    order = sorted(group, key=lambda member: -sign * mean[member])
+    pairs = max(1, math.comb(len(order), 2))
+    places = []
+    for number, member in enumerate(order):
+        gaps = [sign * (known[order[0]][block] - known[member][block]) for block in over]
+        interval = interval_of_mean(gaps, ERROR / pairs) if number else None
+        behind = max(float(np.mean(gaps)), 0.0) if number else None  # rounding may have a tie below zero
+        own = interval_of_mean([known[member][block] for block in over])
+        places.append(
+            Place(
+                member=member,
+                value=_shown(name, mean[member]),
+                interval=own and (_shown(name, own[0]), _shown(name, own[1])),
+                behind=None if behind is None else _shown(name, behind),
+                behind_interval=interval and (_shown(name, interval[0]), _shown(name, interval[1])),
+                worse=interval is not None and interval[0] > 0 and behind is not None and behind >= smallest,
+            )
+        )
+    absent = tuple(member for member in values if member not in mean)
+    return Judged(name=name, at=at, places=tuple(places), blocks=len(over), absent=absent)
+
+
+def _shown(name: Name, value: float) -> float:
+    return math.exp(value) if name == "speed" else value

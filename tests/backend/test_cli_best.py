@@ -1,0 +1,69 @@
+"""`trainyard best`: one command trains a problem under several plans and says which is best."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from backend.client import Client
+from tests.backend.live_server import LiveServer, run
+from tests.backend.test_cli_jobs import _server, trainyard
+
+__all__ = ["_server"]
+SEEDS, STEPS = 3, 16
+
+
+def test_one_command_says_which_plan_is_best(tmp_path: Path) -> None:
+    """Nothing is known of who wins: what is printed is what the service answers, of jobs that have trained."""
+    page = tmp_path / "best.html"
+    asked = ("best", "digits", "--plans", "p3", "--member", "async-sgd:name=async")
+    few = (
+        "--seeds",
+        str(SEEDS),
+        "--steps",
+        str(STEPS),
+        "--set",
+        "model.name=mlp",
+        "--set",
+        "model.options={}",
+    )
+    with LiveServer(tmp_path / "data", cpu_devices=2, warm_jobs=True) as server:
+        told = run(*asked, *few, "--html", str(page), url=server.url)
+        assert told.returncode == 0, told.stderr
+        race_id = told.stderr.splitlines()[0].removeprefix("race ")
+        again = run("best", "--race", race_id, "--json", url=server.url)
+        with Client(server.url) as client:
+            race = client.standings(race_id)
+            jobs = [client.job(job_id) for job_id in race.rankings[0].standings[0].job_ids]
+    best = json.loads(again.stdout)
+    assert (best["state"], best["score"], best["seeds"]) == ("finished", "accuracy", SEEDS)
+    assert [job.spec.training.seed for job in jobs] == [1, 2, 3]
+    (found,) = best["conditions"]
+    lines = told.stdout.splitlines()
+    assert lines[0] == "Which plan is best: digits: finished, 3 seeds"
+    assert found["sentence"] in lines
+    for criterion in found["criteria"]:
+        assert f"   {criterion['verdict']}." in lines
+        assert {place["name"] for place in criterion["places"]} <= {"p3", "async"}
+    # How many were evaluated in the time of the fastest is the machine's matter.
+    assert [one["rounds"] for one in found["criteria"] if one["name"] != "in_time"] == [SEEDS] * 3
+    for curve in found["curves"]:
+        steps = [point["step"] for point in curve["points"]]
+        assert steps == list(range(2, STEPS + 1, 2)), "eight evaluations"
+        assert all(point["sent_bytes"] > 0 for point in curve["points"])
+        assert [point["samples"] for point in curve["points"]][-1] == STEPS * 64
+    assert page.read_text().count("<svg") >= 4, "steps, samples, bytes and seconds"
+
+
+def test_what_cannot_be_asked_is_refused_with_the_remedy() -> None:
+    for args, words in (
+        ((), "PROBLEM"),
+        (("digit",), "Did you mean 'digits'"),
+        (("digits", "--race", "0123"), "would begin another"),
+        (("digits", "--member", "p3:slice"), "is no option=value"),
+        (("digits", "--plans", "p4"), "p3"),
+        (("digits", "--seeds", "0"), "at least 1"),
+    ):
+        told = trainyard("best", *args)
+        assert told.exit_code == 2
+        assert words in told.stderr
