@@ -37,8 +37,8 @@ class Lane:
     cpu_s: int
     """Budget: processor seconds of all its processes, on the machine that `tests/speed.py` names. Unlike the time
     that passes they hardly depend on what else a machine does."""
-    side_by_side: bool = False
-    """Whether its tests may run in several processes at once."""
+    at_once: int = 1
+    """In so many pytests its tests may run side by side, each with residents and servers of its own."""
     nice: int = 0
     """Of its processes: who has less goes first, where that is permitted."""
 
@@ -46,10 +46,10 @@ class Lane:
 LANES = (
     Lane(name="browser", fixture="browser", cpu_s=800),
     Lane(name="server", fixture="server_lane", cpu_s=370),
-    # Its tests compute one after another: last of all, they would leave one of two processors idle.
-    Lane(name="gang", fixture="gang_lane", cpu_s=550, nice=-4),
+    # What a gang's processes do one after another, and what waits for it, leaves a processor to another gang.
+    Lane(name="gang", fixture="gang_lane", cpu_s=550, at_once=2),
     # What the others leave of the processors, because they mostly wait, is enough for these.
-    Lane(name="light", fixture=None, cpu_s=550, side_by_side=True, nice=10),
+    Lane(name="light", fixture=None, cpu_s=550, at_once=8, nice=10),
 )
 """The most expensive first: a test with several of the fixtures is in the first lane of those."""
 AIM_S = 720
