@@ -1,10 +1,12 @@
-"""The compiled data plane, for tests that need it."""
+"""The two data planes, and the compiled one for tests that need it."""
 
 from __future__ import annotations
 
 from engine.transport.compiled.build import BuildError, build
 from engine.transport.compiled.library import library
 from tests.facilities import unavailable
+
+PLANES = ("python", "compiled")
 
 
 def built() -> None:

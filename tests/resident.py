@@ -39,7 +39,7 @@ from engine.launch import Launch
 from engine.plan.cluster import Party
 from tests.modules import forget_modules
 
-RENEWED_AFTER = 40
+RENEWED_AFTER = 100
 """Launches. Each freezes what it has (`engine/runtime/worker.py`), so that cycles of it stay in memory for ever."""
 TELL = signal.SIGUSR1
 """Who gets this signal writes where its threads are into its log."""

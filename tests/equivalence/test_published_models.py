@@ -87,7 +87,10 @@ def test_models_that_are_cut_equal_one_process(model: str, strategy: str, text: 
     assert counted_bytes(found) == declared_bytes(found)
 
 
-@pytest.mark.parametrize("model", CASES)
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(name, marks=[pytest.mark.soak] if name == "inception-v3" else []) for name in CASES],
+)
 def test_published_models_equal_one_process(model: str, text: str, tmp_path: Path) -> None:
     found = succeed(spec_of(model, "p3", 2, text), tmp_path)
     assert distance(found.state, reference(spec_of(model, "single", 1, text), 2)) <= CASES[model][2]
