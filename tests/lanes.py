@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 import sys
 from collections import Counter
@@ -89,11 +90,15 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
     """Nothing that is imported for the tests is garbage: looking for it took a tenth of their collection, and would be
-    done again whenever a test collects its own."""
+    done again whenever a test collects its own. And pytest gives and takes a handler, six times for each test, to every
+    logger that hands nothing on: PyTorch has dozens of those, which hand on to pytest's from now on."""
     gc.disable()
     try:
         return (yield)
     finally:
+        for name, logger in logging.root.manager.loggerDict.items():
+            if name.startswith("torch") and isinstance(logger, logging.Logger):
+                logger.propagate = True
         gc.freeze()
         gc.enable()
 
