@@ -168,7 +168,7 @@ def test_a_few_pairs_are_known_to_be_refused() -> None:
     assert {pair: refusals[frozenset(pair)].rule for pair in expected} == expected
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.soak), 4])
 def test_every_pair_that_combines_is_exact_in_one_job(workers: int, tmp_path: Path) -> None:
     rows = holding_pairs(possible_choices(2), "lossless")
     run, far = trained(by_layer(rows), workers, tmp_path, name="p3", options={"servers": 1})
