@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import combinations, product
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T", bound=Hashable)
 
 
 def covering_rows(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -14,15 +17,26 @@ def covering_rows(*axes: Sequence[Any]) -> list[tuple[Any, ...]]:
     of the product. Values are told apart by their place in their axis.
     """
     every = list(product(*(range(len(axis)) for axis in axes)))
-    missing = {pair for row in every for pair in _pairs(row)}
-    chosen = []
+    held = [set(combinations(enumerate(row), 2)) for row in every]
+    chosen = sorted(every[at] for at in cover(held, set().union(*held)))
+    return [tuple(axis[at] for axis, at in zip(axes, row, strict=True)) for row in chosen]
+
+
+def cover(held: Sequence[Collection[T]], wanted: Iterable[T]) -> list[int]:
+    """Which of the collections to take so that together they hold all that is wanted: always the one that holds most
+    of what is still missing, the first of those. Raises ValueError where they do not hold it.
+
+    What one adds only gets less: who added less than the best did is not asked again before the best adds less, too.
+    """
+    missing, chosen = set(wanted), []
+    if lacking := missing.difference(*held):
+        raise ValueError(f"nothing holds {lacking}")
+    most = [(-len(missing.intersection(one)), at) for at, one in enumerate(held)]
+    heapq.heapify(most)
     while missing:
-        best = max(every, key=lambda row: len(missing & _pairs(row)))
-        chosen.append(best)
-        missing -= _pairs(best)
-    return [tuple(axis[at] for axis, at in zip(axes, row, strict=True)) for row in sorted(chosen)]
-
-
-def _pairs(row: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:
-    """Every two places of a row with what stands there."""
-    return set(combinations(enumerate(row), 2))
+        before, at = most[0]
+        if len(missing.intersection(held[at])) == -before:
+            chosen.append(at)
+            missing.difference_update(held[at])
+        heapq.heapreplace(most, (-len(missing.intersection(held[at])), at))
+    return chosen

@@ -1,10 +1,12 @@
-"""The data plane in C, for tests that need it."""
+"""The two data planes, and the one in C for tests that need it."""
 
 from __future__ import annotations
 
 from engine.transport.in_c.build import BuildError, build
 from engine.transport.in_c.library import library
 from tests.facilities import unavailable
+
+PLANES = ("python", "c")
 
 
 def built() -> None:

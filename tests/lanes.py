@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 import sys
 from collections import Counter
@@ -37,19 +38,20 @@ class Lane:
     cpu_s: int
     """Budget: processor seconds of all its processes, on the machine that `tests/speed.py` names. Unlike the time
     that passes they hardly depend on what else a machine does."""
-    side_by_side: bool = False
-    """Whether its tests may run in several processes at once."""
+    at_once: int = 1
+    """In so many pytests its tests may run side by side, each with residents and servers of its own."""
     nice: int = 0
     """Of its processes: who has less goes first, where that is permitted."""
 
 
 LANES = (
-    Lane(name="browser", fixture="browser", cpu_s=800),
-    Lane(name="server", fixture="server_lane", cpu_s=370),
-    # Its tests compute one after another: last of all, they would leave one of two processors idle.
-    Lane(name="gang", fixture="gang_lane", cpu_s=550, nice=-4),
-    # What the others leave of the processors, because they mostly wait, is enough for these.
-    Lane(name="light", fixture=None, cpu_s=550, side_by_side=True, nice=10),
+    # Its tests come one after another: last of all, they would leave one of two processors idle.
+    Lane(name="browser", fixture="browser", cpu_s=475, nice=-4),
+    Lane(name="server", fixture="server_lane", cpu_s=212),
+    # What a gang's processes do one after another, and what waits for it, leaves a processor to another gang.
+    Lane(name="gang", fixture="gang_lane", cpu_s=530, at_once=2),
+    # What the others leave of the processors, because they mostly wait, is almost enough for these.
+    Lane(name="light", fixture=None, cpu_s=390, at_once=8, nice=2),
 )
 """The most expensive first: a test with several of the fixtures is in the first lane of those."""
 AIM_S = 720
@@ -89,11 +91,15 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[object]:
     """Nothing that is imported for the tests is garbage: looking for it took a tenth of their collection, and would be
-    done again whenever a test collects its own."""
+    done again whenever a test collects its own. And pytest gives and takes a handler, six times for each test, to every
+    logger that hands nothing on: PyTorch has dozens of those, which hand on to pytest's from now on."""
     gc.disable()
     try:
         return (yield)
     finally:
+        for name, logger in logging.root.manager.loggerDict.items():
+            if name.startswith("torch") and isinstance(logger, logging.Logger):
+                logger.propagate = True
         gc.freeze()
         gc.enable()
 

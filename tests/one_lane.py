@@ -86,11 +86,12 @@ class Part:
 
 
 def files_of(items: list[pytest.Item]) -> list[list[pytest.Item]]:
-    """The tests of each file, which share what it sets up; parameters may have torn them apart."""
+    """The tests of each file, which share what it sets up; parameters may have torn them apart. Files with many tests
+    come first, so that whoever takes one of the last is not left alone with it for long."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    return list(files.values())
+    return sorted(files.values(), key=len, reverse=True)
 
 
 def log_of(folder: Path, lane: str, number: int) -> Path:
@@ -111,7 +112,7 @@ def begin(lane: Lane, folder: Path, session: pytest.Session) -> int | Part:
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
     _be(lane.nice)
-    beside = max(2, min(8, len(os.sched_getaffinity(0)))) if lane.side_by_side else 1
+    beside = min(lane.at_once, max(2, len(os.sched_getaffinity(0))))
     dealt = _dealt(len(files_of(items))) if beside > 1 else None
     pids = []
     for number in range(beside):

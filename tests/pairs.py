@@ -20,6 +20,7 @@ from engine.plan.consistency import Consistency
 from engine.plan.description import ModelDescription
 from engine.plan.plan import LayerPlan, Order, Servers
 from engine.strategies.base import Strategy
+from tests.arrays import cover
 from tests.plans import resolved
 
 AXES: dict[str, tuple[str, ...]] = {
@@ -183,14 +184,7 @@ def every_option(entry: Strategy) -> Iterator[dict[str, object]]:
 
 def covering(possible: Sequence[Choices], wanted: Iterable[Pair]) -> list[Choices]:
     """A few of the possible choices that hold every wanted pair, found greedily."""
-    left, chosen = set(wanted), []
-    held = [(choices, set(pairs_of(choices))) for choices in possible]
-    while left:
-        best, pairs = max(held, key=lambda item: len(item[1] & left))
-        assert pairs & left, f"no possible choices hold {left}"
-        chosen.append(best)
-        left -= pairs
-    return chosen
+    return [possible[at] for at in cover([set(pairs_of(choices)) for choices in possible], wanted)]
 
 
 def holding_pairs(possible: Sequence[Choices], kind: str) -> list[Choices]:

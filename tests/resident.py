@@ -39,7 +39,7 @@ from engine.launch import Launch
 from engine.plan.cluster import Party
 from tests.modules import forget_modules
 
-RENEWED_AFTER = 40
+RENEWED_AFTER = 100
 """Launches. Each freezes what it has (`engine/runtime/worker.py`), so that cycles of it stay in memory for ever."""
 TELL = signal.SIGUSR1
 """Who gets this signal writes where its threads are into its log."""
@@ -195,11 +195,21 @@ def _serve(requests: Connection, lifeline: Connection, paths: list[str]) -> None
         redirect(launch.log(launch.parties[index]))
         take_part(launch, index)
         forget_modules(paths)
+        _forget_shares()
         stays = left > 0 and _ended(threads)
         requests.send(stays)
         if not stays:
             break
     os._exit(0)  # whatever still runs here belongs to no launch any more
+
+
+def _forget_shares() -> None:
+    """PyTorch remembers how large a process's share of a tensor is, by the mesh and not by the rank. In the next launch
+    the process may have another rank."""
+    if "torch.distributed.tensor" in sys.modules:
+        from torch.distributed.tensor import debug  # noqa: PLC0415
+
+        debug._clear_sharding_prop_cache()
 
 
 def _ended(before: set[threading.Thread]) -> bool:

@@ -10,6 +10,7 @@ run without arguments also proves that no test fell between the lanes.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import resource
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from statistics import fmean
 
@@ -57,6 +59,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     if session.testsfailed or config.option.collectonly:
         return None  # as without us
+    if "torch" in sys.modules:
+        import_module("torch._dynamo")  # the first optimizer would load it in each lane, for a second
+        gc.freeze()
     used = resource.getrusage(resource.RUSAGE_SELF)
     print(
         f"\ncollected with {used.ru_utime + used.ru_stime:.0f} processor seconds; the lanes begin", flush=True

@@ -10,10 +10,11 @@ import sys
 from collections import Counter
 from itertools import combinations, product
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from tests.arrays import covering_rows
+from tests.arrays import cover, covering_rows
 from tests.facilities import REQUIRED, required
 from tests.lanes import AIM_S, LANES, LEDGER, NAMES, require
 from tests.one_lane import Result
@@ -170,3 +171,17 @@ def test_covering_rows_hold_every_pair(sizes: tuple[int, ...]) -> None:
 
 def test_three_axes_take_as_many_rows_as_the_largest_two_have_pairs() -> None:
     assert len(covering_rows(range(12), (2, 3, 4), "abcd")) == 12 * 4
+
+
+def test_a_cover_takes_what_holds_most_of_what_is_missing_and_the_first_of_those() -> None:
+    chance = Random(7)
+    for _ in range(50):
+        held = [set(chance.sample(range(40), chance.randrange(1, 9))) for _ in range(60)]
+        wanted = set().union(*held[:30])
+        missing, expected = set(wanted), []
+        while missing:
+            expected.append(max(range(60), key=lambda at: len(held[at] & missing)))
+            missing -= held[expected[-1]]
+        assert cover(held, wanted) == expected
+    with pytest.raises(ValueError, match=r"nothing holds \{41\}"):
+        cover([{1}, {2}], [1, 41])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from engine.codec.opening import opened
 from engine.errors import TrainingError
 from engine.plan.encoding import encoding
 from engine.tensor_bytes import as_bytes, joined, kept
+from tests.arrays import covering_rows
 
 DEFAULT = [m.name for m in CODEC if m.available and "feedback" in m.traits]
 WAYS = {name: encoding(name) for name in DEFAULT} | {
@@ -40,6 +42,10 @@ WHOLE = [name for name, way in WAYS.items() if not CODEC[way.codec].traits & {"s
 """Whose messages say something of every element; of the others `test_codecs_sparse.py` and `test_codecs_matrices.py`
 ask."""
 SIZES = [0, 1, 2, 7, 255, 256, 257, 511, 512, 513, 1000, 5000]
+
+DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+FEW = set(covering_rows(NAMES, DTYPES, SIZES))
+"""Every two of a way, a type and a size. All three meet in `soak`."""
 
 each = pytest.mark.parametrize("name", NAMES)
 each_whole = pytest.mark.parametrize("name", WHOLE)
@@ -89,9 +95,14 @@ def test_all_are_in_the_tables() -> None:
     assert set(BOUND) | {"one-bit"} == set(DEFAULT) & set(WHOLE)
 
 
-@each
-@pytest.mark.parametrize("count", SIZES)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("name", "dtype", "count"),
+    [
+        pytest.param(*row, marks=[] if row in FEW else [pytest.mark.soak])
+        for row in product(NAMES, DTYPES, SIZES)
+    ],
+    ids=str,
+)
 def test_it_weighs_what_the_plan_declares(name: str, dtype: torch.dtype, count: int) -> None:
     payload = encode(plain(name, count, dtype), [normal(count, dtype=dtype)])
     way, kind = WAYS[name], str(dtype).removeprefix("torch.")

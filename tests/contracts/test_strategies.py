@@ -29,7 +29,7 @@ from tests.plans import WORKERS, built, described, job
 
 SHARED = {"averaging", "base", "drifting", "options"}
 """Files of the folder that hold no strategy."""
-NAMES = ("cnn", "tied", "frozen", "mixed", "resnet32", "alexnet")
+NAMES = ("cnn", "tied", "frozen", "mixed", "alexnet")
 
 each = pytest.mark.parametrize("entry", STRATEGIES, ids=lambda entry: entry.name)
 
@@ -91,7 +91,7 @@ def test_options_of_models_and_data_sets_are_explained_too(entry: Any) -> None:
 
 
 @each
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, pytest.param("resnet32", marks=pytest.mark.soak)])
 def test_it_plans_every_model_for_every_number_of_workers(entry: Strategy, name: str) -> None:
     model = described(name)
     trainable = {layer.name for layer in model.layers if any(p.trainable for p in layer.parameters)}

@@ -14,7 +14,7 @@ from backend.client import ENDED, Client
 from backend.settings import Settings
 from tests.backend.live_server import LiveServer
 from tests.e2e.recorded import record, record_drifting, record_race
-from tests.e2e.views import View, views
+from tests.e2e.views import PARTS, View, views
 from tests.e2e.visited import Visited, visit
 
 if TYPE_CHECKING:
@@ -86,9 +86,10 @@ def visits(browser: Browser, server: LiveServer) -> Iterator[BrowserContext]:
 
 @pytest.fixture(scope="session")
 def visited(visits: BrowserContext, server: LiveServer, pages: dict[str, View], raced: str) -> Visited:
-    """What a visit to every page found."""
+    """What a visit found to every page, but for those of which another one has all."""
+    whole = {name: view for name, view in pages.items() if name not in PARTS}
     with watched(visits.new_page(), server) as opened:
-        seen = visit(opened, pages, raced)
+        seen = visit(opened, whole, raced)
         opened.close()
     return seen
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backend.client import Client
-from tests.e2e.views import dialog
+from tests.e2e.views import PARTS, dialog
+from tests.e2e.visited import visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+    from tests.e2e.views import View
     from tests.e2e.visited import Visited
 
 pytestmark = pytest.mark.browser
@@ -40,3 +42,15 @@ def test_a_dialog_neither_fades_nor_slides_in_for_who_asks_for_less_motion(
             "it => { const {opacity, transform} = getComputedStyle(it); return [opacity, transform] }"
         )
         assert now == ["1", "none"]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_neither_has_one_of_which_another_has_all(page: Page, pages: dict[str, View], raced: str) -> None:
+    """Nor is it wider than a phone, nor does the keyboard come by what is not in sight or not marked."""
+    found = visit(page, {name: pages[name] for name in PARTS}, raced)
+    assert not found.wrong
+    assert not found.said
+    assert not found.wide
+    assert not found.hidden_tabs
+    assert not found.unmarked

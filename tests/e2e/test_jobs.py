@@ -53,7 +53,7 @@ def jobs_page(browser: Browser, full: LiveServer) -> Iterator[Page]:
     assert not broken
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.soak)])
 def test_only_rows_near_the_screen_are_drawn(jobs_page: Page, full: LiveServer, width: int) -> None:
     with Client(full.url) as client:
         newest, *_, oldest = client.jobs()

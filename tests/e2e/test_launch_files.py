@@ -54,10 +54,26 @@ def refused(page: Page, status: int) -> dict[str, Any]:
     return error
 
 
-def test_what_is_refused_is_said_at_its_field(page: Page, client: Client) -> None:
+OF_EACH_PART = {
+    (field.partition(".")[0], ".options." in field): case for case, (_, field, _) in reversed(BAD.items())
+}
+"""The first case of each section of the form, and of its options: the fields of one say alike what is wrong."""
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(set(OF_EACH_PART.values()), id="of each part"),
+        pytest.param(set(BAD), id="all", marks=pytest.mark.soak),
+    ],
+)
+def test_what_is_refused_is_said_at_its_field(page: Page, client: Client, cases: set[str]) -> None:
+    """Every refusal at its field of the API's answer: `test_api_errors.py`."""
     before = client.health().jobs
     page.goto("/launch")
     for number, (case, (changes, field, _)) in enumerate(BAD.items()):
+        if case not in cases:
+            continue
         open_spec(page, f"bad-{number}.yaml", **changes)
         error = refused(page, 422)
         assert error["field"] == field, case

@@ -109,9 +109,12 @@ def test_from_nothing_to_a_ranking_of_ones_own_model_over_four_strategies_and_tw
         expect(page.get_by_test_id("race-name")).to_have_text("my model")  # the newest verdict
 
 
+@pytest.mark.parametrize("to_its_end", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_without_a_lab_the_race_says_why_ddp_takes_no_part_and_ranks_the_others(
-    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_its_end: bool
 ) -> None:
+    """18 jobs one after another in `soak`; a shorter race is ranked in `test_races.py`, of one's own model by
+    `test_cli_races.py`."""
     monkeypatch.setenv("PATH", str(tmp_path))  # without iproute2 nobody can make a lab
     with (
         LiveServer(tmp_path / "data", cpu_devices=2, warm_jobs=True) as server,
@@ -129,4 +132,8 @@ def test_without_a_lab_the_race_says_why_ddp_takes_no_part_and_ranks_the_others(
         race = launch(page)
         out = page.get_by_test_id("takes-no-part")
         expect(out).to_contain_text("ddp takes no part under any condition")
-        see_ranked(page, client, race, STRATEGIES - {"ddp"})
+        if to_its_end:
+            see_ranked(page, client, race, STRATEGIES - {"ddp"})
+        else:
+            client.cancel_race(race)
+            expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "cancelled")

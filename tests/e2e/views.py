@@ -65,7 +65,8 @@ def unfold(page: Page) -> None:
 
 
 PARTS = ("home", "race", "job-timeline", "job-links", "race-unknown")
-"""Views of which another one has all: the race that one lands on, and figures without what is chosen in them."""
+"""Views of which another one has all: the race that one lands on, and figures without what is chosen in them. The visit
+to all pages goes to them in `soak`."""
 
 
 @contextmanager

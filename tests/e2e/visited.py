@@ -4,6 +4,7 @@ last a laptop's, where the keyboard goes through it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +13,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.axe import bring, serious
 from tests.e2e.stops import stops
-from tests.e2e.views import AT_REST, PARTS, SCREEN_PX, STILL, View, dialog, unfold
+from tests.e2e.views import AT_REST, SCREEN_PX, STILL, View, dialog, unfold
 
 if TYPE_CHECKING:
     from playwright.sync_api import ConsoleMessage, Page, Route
@@ -35,8 +36,8 @@ CROSSING = "ddp catches up at 900 Mbit/s"
 class Visited:
     """What was found."""
 
-    names: set[str] = field(default_factory=set)
-    """The pages."""
+    tabs: set[str] = field(default_factory=set)
+    """Of a job's page, those that were seen."""
     wide: dict[tuple[str, int], int] = field(default_factory=dict)
     """By page and width of a phone: how wide the page is, where it is wider."""
     hidden_tabs: list[str] = field(default_factory=list)
@@ -67,7 +68,7 @@ def visit(page: Page, pages: Mapping[str, View], raced: str) -> Visited:
         page.emulate_media(color_scheme="light", reduced_motion="reduce")
         page.set_viewport_size({"width": min(PHONES), "height": SCREEN_PX})
         view.open(page)
-        found.names.add(name)
+        found.tabs.update(re.findall(r"[?&]tab=(\w+)", view.address))
         page.evaluate(STILL)
         for width in PHONES:
             _on_a_phone(page, name, view, width, found)
@@ -84,8 +85,7 @@ def visit(page: Page, pages: Mapping[str, View], raced: str) -> Visited:
         if name == "race-ranking":
             expect(page.get_by_test_id("crossings")).to_contain_text(CROSSING)
         _on_a_laptop(page, name, view, found)
-        if name not in PARTS:
-            _by_keyboard(page, name, found)
+        _by_keyboard(page, name, found)
     return found
 
 

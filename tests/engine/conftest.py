@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.transport.plane import VARIABLE
-from tests.data_planes import built
+from tests.data_planes import PLANES, built
 
 NAME = "user_module_of_a_test"
 
@@ -38,7 +38,7 @@ def plane_in_c() -> None:
     built()
 
 
-@pytest.fixture(params=["python", pytest.param("c", id="in_c")])
+@pytest.fixture(params=PLANES, ids=["python", "in_c"])
 def data_plane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every endpoint of the test, also those of its processes, has this one."""
     if request.param == "c":

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.jobs import job, succeed
+from engine.simulate.declared import declared
+from tests.jobs import describe, job, plan_of, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
@@ -37,9 +38,19 @@ def test_computed(tmp_path: Path) -> None:
     assert sum(counted.values()) == 2 * 2 * 2_334_080 * 4 + 2 * 4 * 9216 * 4
 
 
+PAPERS = [(2, DEDICATED, 53.6), (4, DEDICATED, 89.2), (8, DEDICATED, 160.5), (4, {}, 66.9)]
+
+
+@pytest.mark.parametrize(("workers", "options", "mebibytes"), PAPERS)
+def test_what_the_paper_counts_is_declared(workers: int, options: dict[str, Any], mebibytes: float) -> None:
+    spec = alexnet(workers, options)
+    moved = declared(plan_of(spec), describe(spec), workers, spec.network.hosts)
+    assert round(sum(transfer.bytes for transfer in moved if transfer.wire) / 2**20, 1) == mebibytes
+
+
 @pytest.mark.parametrize(
     ("workers", "options", "mebibytes"),
-    [(2, DEDICATED, 53.6), (4, DEDICATED, 89.2), (8, DEDICATED, 160.5), (4, {}, 66.9)],
+    [pytest.param(*row, marks=[] if row == PAPERS[-1] else pytest.mark.soak) for row in PAPERS],
 )
 def test_replayed(workers: int, options: dict[str, Any], mebibytes: float, tmp_path: Path) -> None:
     """Compute is waited for, bytes are true. Reducer and device beside workers keep their workers' shares at home."""

@@ -69,10 +69,13 @@ LOST = [mode for mode in MODES if mode not in TOGETHER | {"softsync all"}]
 @pytest.mark.parametrize("mode", MODES)
 @given(returns=returns, rank_order=st.booleans(), random=st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
-def test_every_contribution_is_applied_once(
+def test_every_contribution_is_applied_once_and_its_staleness_is_said(
     mode: str, returns: Returns, rank_order: bool, random: Random
 ) -> None:
-    check_that_all_are_applied_once(mode, returns, rank_order, random)
+    it = world(mode, returns, rank_order, random)
+    it.run()
+    all_were_applied_once(it, mode, rank_order)
+    all_staleness_is_said(it, mode)
 
 
 @pytest.mark.parametrize("mode", LOST)
@@ -133,14 +136,7 @@ def is_said_of_every_update(it: World, mode: str) -> None:
             assert it.rates[unit][before] == 1 / divided
 
 
-@pytest.mark.parametrize("mode", MODES)
-@given(returns=returns, rank_order=st.booleans(), random=st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
-def test_the_staleness_of_every_contribution_is_said(
-    mode: str, returns: Returns, rank_order: bool, random: Random
-) -> None:
-    it = world(mode, returns, rank_order, random)
-    it.run()
+def all_staleness_is_said(it: World, mode: str) -> None:
     is_said_of_every_update(it, mode)
     stale = [staleness for updates in it.named.values() for update in updates for _, _, staleness in update]
     assert len(stale) == (0 if mode == "every-step" else len(it.sent))

@@ -229,7 +229,7 @@ def test_an_error_that_no_start_cures_ends_the_job(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("gang_lane")
 def test_what_the_engine_finds_wrong_ends_the_job_at_once(tmp_path: Path) -> None:
     spec = spec_of(ASYNC, tmp_path, steps=100_000)
-    trouble = {"marks": str(tmp_path), "trouble": "nan", "party": "worker 2"}
+    trouble = {"marks": str(tmp_path), "trouble": "nan", "party": "worker 2", "pause_s": 0.02}
     troubled = replace(spec.model, entrypoint="trouble:build", options=trouble)
     with started(replace(spec, model=troubled), tmp_path) as gang:
         end = ended(gang, "failed")

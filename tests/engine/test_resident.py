@@ -156,6 +156,19 @@ def test_after_a_launch_nobody_is_told_of_calls(
     residents.close()
 
 
+def test_who_gets_another_rank_has_its_share(tmp_path: Path) -> None:
+    """Four workers have three, three, three and one of ten rows; from launch to launch processes change their ranks."""
+    residents = Residents()
+    spec = spec_of("fsdp", 4, training={"deterministic": True, "steps": 2})
+    run_fresh(spec, tmp_path / "fresh")
+    for name in ("one", "other", "third"):
+        end = finished(residents, spec, tmp_path / name)
+        assert end is not None
+        assert end.status == "succeeded", end.reason
+        assert equal(state(tmp_path / name), state(tmp_path / "fresh"))
+    residents.close()
+
+
 def test_who_fails_is_replaced(tmp_path: Path) -> None:
     residents = Residents()
     model = {

@@ -330,7 +330,11 @@ def test_a_start_that_does_not_come_says_what_is_missing_from_whom() -> None:
 @pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
     ("strategy", "options"),
-    [("p3", {}), ("ring-allreduce-overlap", {}), ("diloco", {"period": 6})],
+    [
+        ("p3", {}),
+        pytest.param("ring-allreduce-overlap", {}, marks=pytest.mark.soak),
+        ("diloco", {"period": 6}),
+    ],
 )
 def test_who_makes_no_progress_is_named(strategy: str, options: dict[str, Any], tmp_path: Path) -> None:
     """A worker that lives, answers heartbeats and does nothing is named when the deadline has passed. Those that

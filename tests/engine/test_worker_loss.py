@@ -21,6 +21,7 @@ from engine.inputs.sharding import global_batch_at, shard
 from engine.plan.job import LEAST_SILENCE_S, JobSpec
 from engine.plan.plan import Plan
 from engine.state.update_record import read
+from tests.data_planes import PLANES
 from tests.engine.test_runtime_failures import USER_CODE, gone, started, wait_until
 from tests.jobs import job, plan_of
 
@@ -28,10 +29,20 @@ SERVERS, STEPS = 2, 300
 DEDICATED = {"servers": SERVERS, "where": "dedicated"}
 
 
-def spec_of(strategy: str, marks: Path, *, workers: int = 3, steps: int = STEPS, **options: Any) -> JobSpec:
-    """Its workers leave a file in `marks` when they come to step 3."""
+ENDLESS: dict[str, Any] = {"steps": 100_000, "pause_s": 0.02}
+"""Of a job that only its failure ends: its workers go on until somebody has noticed."""
+
+
+def spec_of(
+    strategy: str, marks: Path, *, workers: int = 3, steps: int = STEPS, pause_s: float = 0.0, **options: Any
+) -> JobSpec:
+    """Its workers leave a file in `marks` when they come to step 3, and pause in every later one."""
     return job(
-        model={"entrypoint": "trouble:build", "directory": str(USER_CODE), "options": {"marks": str(marks)}},
+        model={
+            "entrypoint": "trouble:build",
+            "directory": str(USER_CODE),
+            "options": {"marks": str(marks), "pause_s": pause_s},
+        },
         strategy={"name": strategy, "options": {**DEDICATED, **options}},
         cluster={"workers": workers, "worker_loss": "go-on"},
         training={"steps": steps},
@@ -54,6 +65,12 @@ def ended(gang: Gang) -> GangEnd:
 
 def records(launch: Any) -> np.ndarray:
     return np.concatenate([read(launch.updates(shard)) for shard in range(SERVERS)])
+
+
+def planes(suite: str) -> pytest.MarkDecorator:
+    """Both data planes: this one in the suite, the other in `soak`."""
+    both = [pytest.param(each, marks=[] if each == suite else pytest.mark.soak) for each in PLANES]
+    return pytest.mark.parametrize("data_plane", both, indirect=True)
 
 
 @pytest.mark.usefixtures("gang_lane")
@@ -106,6 +123,7 @@ def between_peers(marks: Path, **cluster: Any) -> JobSpec:
 
 
 @pytest.mark.usefixtures("gang_lane", "data_plane")
+@planes(suite="c")
 def test_peers_go_on_without_a_killed_worker(tmp_path: Path) -> None:
     spec = between_peers(tmp_path)
     with started(spec, tmp_path) as gang:
@@ -131,6 +149,7 @@ def test_peers_go_on_without_a_killed_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("gang_lane", "data_plane")
+@planes(suite="python")
 def test_a_peer_that_falls_silent_is_ended_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +164,7 @@ def test_a_peer_that_falls_silent_is_ended_and_the_others_go_on(
 
 
 @pytest.mark.usefixtures("gang_lane", "data_plane")
+@planes(suite="c")
 def test_a_worker_that_falls_silent_is_ended_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +182,7 @@ def test_a_worker_that_falls_silent_is_ended_and_the_others_go_on(
 @pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("victim", ["worker 0", "server 1"])
 def test_what_cannot_be_missed_ends_the_job(victim: str, tmp_path: Path) -> None:
-    with started(spec_of("async-sgd", tmp_path, steps=100_000), tmp_path) as gang:
+    with started(spec_of("async-sgd", tmp_path, **ENDLESS), tmp_path) as gang:
         wait_until((tmp_path / "worker 0").exists, "step 3 on worker 0")
         os.kill(gang.pids[victim], signal.SIGKILL)
         end = ended(gang)
@@ -172,8 +192,8 @@ def test_what_cannot_be_missed_ends_the_job(victim: str, tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("gang_lane")
 def test_a_workers_own_error_ends_the_job(tmp_path: Path) -> None:
-    spec = spec_of("async-sgd", tmp_path, steps=100_000)
-    trouble = {"marks": str(tmp_path), "trouble": "raise", "party": "worker 2"}
+    spec = spec_of("async-sgd", tmp_path, **ENDLESS)
+    trouble = {**spec.model.options, "trouble": "raise", "party": "worker 2"}
     with started(replace(spec, model=replace(spec.model, options=trouble)), tmp_path) as gang:
         end = ended(gang)
     assert (end.status, end.party) == ("failed", "worker 2")
@@ -182,7 +202,7 @@ def test_a_workers_own_error_ends_the_job(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("gang_lane")
 def test_too_few_workers_for_an_update_end_the_job(tmp_path: Path) -> None:
-    with started(spec_of("softsync", tmp_path, steps=100_000, contributions=2), tmp_path) as gang:
+    with started(spec_of("softsync", tmp_path, **ENDLESS, contributions=2), tmp_path) as gang:
         kill(gang, tmp_path, "worker 1")
         kill(gang, tmp_path, "worker 2")
         end = ended(gang)

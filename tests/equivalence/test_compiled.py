@@ -21,23 +21,29 @@ from tests.jobs import distance, job, plan_of, reference, run, succeed
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
 CASES: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
-    ("whole", "single", 1, {"breaks": True}),
     ("whole", "p3", 2, {"backend": "aot_eager"}),
     ("whole", "ring-allreduce-overlap", 3, {"breaks": True}),
-    ("whole", "ddp", 2, {"backend": "aot_eager"}),
     ("whole", "fsdp", 2, {}),
     ("in_place", "parameter-server-deferred", 2, {"breaks": True, "backend": "aot_eager"}),
     ("in_place", "native-allreduce", 2, {}),
-    ("in_place", "p3", 1, {"clamp": True, "backend": "aot_eager"}),
-    ("part", "p3", 2, {"again": True, "backend": "aot_eager"}),
-    ("part", "fsdp", 2, {"backend": "aot_eager"}),
     ("forward", "parameter-server", 3, {"again": True, "breaks": True}),
     ("function", "p3", 2, {"backend": "aot_eager"}),
 )
-"""What is compiled, strategy, workers, options."""
+"""What is compiled, strategy, workers, options. Every way of compiling (a part: below), and every kind of exchange."""
+MORE: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
+    ("whole", "single", 1, {"breaks": True}),
+    ("whole", "ddp", 2, {"backend": "aot_eager"}),
+    ("in_place", "p3", 1, {"clamp": True, "backend": "aot_eager"}),
+    ("part", "p3", 2, {"again": True, "backend": "aot_eager"}),
+    ("part", "fsdp", 2, {"backend": "aot_eager"}),
+)
+"""In `soak`: compiling takes seconds in each worker."""
 
 
-@pytest.mark.parametrize(("what", "strategy", "workers", "options"), CASES)
+@pytest.mark.parametrize(
+    ("what", "strategy", "workers", "options"),
+    [*CASES, *(pytest.param(*more, marks=pytest.mark.soak) for more in MORE)],
+)
 def test_equals_a_plain_loop_that_compiles_the_same(
     what: str, strategy: str, workers: int, options: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -32,6 +32,13 @@ CASES: dict[str, tuple[dict[str, Any], float]] = {
     "float64": ({"training": {"precision": "float64"}}, 1e-12),
     "adam": ({"training": {"precision": "float64"}, "optimizer": ADAM}, 1e-9),
 }
+FEW = {
+    *(("late-multiply", "float32", workers) for workers in (2, 3, 4)),
+    ("p3+late-multiply", "float64", 3),
+    ("p3+late-multiply", "float64", 4),
+    ("p3+late-multiply", "adam", 2),
+}
+"""In the suite: both strategies with every number of workers, and every case."""
 BY_FACTORS = {"embed", "inward", "recur", "ahead", "frozen", "head"}
 
 
@@ -53,10 +60,15 @@ def expected(case: str, workers: int) -> dict[str, Tensor]:
 
 
 @pytest.mark.usefixtures("gang_lane")
-@pytest.mark.parametrize("workers", [2, 3, 4])
 @pytest.mark.parametrize(
-    ("strategy", "case"),
-    [("late-multiply", "float32"), *(("p3+late-multiply", case) for case in CASES)],
+    ("strategy", "case", "workers"),
+    [
+        pytest.param(
+            strategy, case, workers, marks=[] if (strategy, case, workers) in FEW else [pytest.mark.soak]
+        )
+        for strategy, case in [("late-multiply", "float32"), *(("p3+late-multiply", case) for case in CASES)]
+        for workers in (2, 3, 4)
+    ],
 )
 def test_equals_one_process_on_the_same_shards(
     strategy: str, case: str, workers: int, tmp_path: Path
@@ -107,6 +119,7 @@ def test_passes_and_workers_without_samples_have_no_rows(tmp_path: Path) -> None
     assert distance(found.state, reference(spec_of("single", 1, **changes), 1)) <= 1e-12
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("gang_lane")
 def test_deterministic_jobs_repeat_bitwise(tmp_path: Path) -> None:
     spec = spec_of("p3+late-multiply", 3, training={"deterministic": True})

@@ -44,7 +44,10 @@ def kinds(run: Run) -> set[int]:
 
 
 @pytest.mark.usefixtures("gang_lane")
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, marks=[pytest.mark.soak] if way in ("averages", "a device") else []) for way in WAYS],
+)
 def test_a_job_trains_the_same_bits(way: str, tmp_path: Path) -> None:
     plain = trained(way, [], tmp_path / "plain")
     mixed = trained(way, [{"activations": "recompute"}, {"kind": "linear", **SWAP}], tmp_path / "mixed")

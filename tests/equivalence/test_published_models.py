@@ -124,7 +124,10 @@ def test_recurrent_layers_in_pieces_of_time_equal_one_process(
     assert Kind.RECOMPUTE not in kinds(all_of_them)
 
 
-@pytest.mark.parametrize("model", CASES)
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(name, marks=[pytest.mark.soak] if name == "inception-v3" else []) for name in CASES],
+)
 def test_published_models_equal_one_process(model: str, text: str, tmp_path: Path) -> None:
     found = succeed(spec_of(model, "p3", 2, text), tmp_path)
     assert distance(found.state, reference(spec_of(model, "single", 1, text), 2)) <= CASES[model][2]

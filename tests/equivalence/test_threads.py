@@ -17,9 +17,9 @@ pytestmark = pytest.mark.usefixtures("gang_lane")
     ("strategy", "workers", "how"),
     [
         ("native-allreduce", 2, "sum"),
-        ("native-allreduce", 2, "functional"),
+        pytest.param("native-allreduce", 2, "functional", marks=pytest.mark.soak),
         ("ring-allreduce-overlap", 2, "functional"),
-        ("late-multiply", 2, "functional"),
+        pytest.param("late-multiply", 2, "functional", marks=pytest.mark.soak),
         ("single", 1, "sum"),
     ],
 )
@@ -44,8 +44,8 @@ def test_branches_in_threads_wait_for_the_update(
 @pytest.mark.parametrize(
     ("strategy", "everything"),
     [
-        ("ring-allreduce-overlap", False),
-        ("native-allreduce", False),
+        pytest.param("ring-allreduce-overlap", False, marks=pytest.mark.soak),
+        pytest.param("native-allreduce", False, marks=pytest.mark.soak),
         ("p3", False),
         ("ring-allreduce-overlap", True),
     ],

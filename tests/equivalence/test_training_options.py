@@ -52,6 +52,11 @@ def spec_of(
     )
 
 
+def later(*row: Any) -> Any:
+    """Trained in `soak`: others of its kind are trained in the suite."""
+    return pytest.param(*row, marks=pytest.mark.soak)
+
+
 def plain(
     spec: JobSpec,
     make_optimizer: Callable[[nn.Module], optim.Optimizer],
@@ -73,7 +78,7 @@ def plain(
     return model.state_dict()
 
 
-@pytest.mark.parametrize("strategy", ["p3", "ring-allreduce-overlap", "ddp", "fsdp"])
+@pytest.mark.parametrize("strategy", ["p3", later("ring-allreduce-overlap"), "ddp", "fsdp"])
 def test_uneven_accumulation(strategy: str, tmp_path: Path) -> None:
     spec = spec_of(strategy, training={"micro_batches": 3, "global_batch": 19})
     found = succeed(spec, tmp_path)
@@ -86,7 +91,14 @@ def test_uneven_accumulation(strategy: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "strategy",
-    ["parameter-server", "ring-allreduce-overlap", "late-multiply", "native-allreduce", "ddp", "fsdp"],
+    [
+        "parameter-server",
+        "ring-allreduce-overlap",
+        "late-multiply",
+        later("native-allreduce"),
+        later("ddp"),
+        "fsdp",
+    ],
 )
 def test_clipping_by_global_norm(strategy: str, tmp_path: Path) -> None:
     clipped = {"clip_norm": 0.3}
@@ -177,12 +189,12 @@ def test_rmsprop_on_split_layers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("strategy", "samples"),
     [
-        ("parameter-server-deferred", 5),
+        later("parameter-server-deferred", 5),
         ("p3", 2),
         ("ring-allreduce-overlap", 5),
-        ("late-multiply", 5),
+        later("late-multiply", 5),
         ("native-allreduce", 2),
-        ("ddp", 5),
+        later("ddp", 5),
         ("fsdp", 5),
     ],
 )
@@ -197,13 +209,13 @@ def test_workers_without_samples(strategy: str, samples: int, tmp_path: Path) ->
     ("strategy", "workers", "options"),
     [
         ("central-reduce", 2, {"where": "dedicated"}),
-        ("central-reduce", 2, {"update": "worker"}),
+        later("central-reduce", 2, {"update": "worker"}),  # as in test_synchronous_strategies.py
         ("parameter-server", 2, {"where": "dedicated", "servers": 3, "update": "worker"}),
         ("parameter-server", 3, {"servers": 2}),
         ("parameter-server", 4, {"servers": 1}),
-        ("parameter-server", 2, {"where": "dedicated", "servers": 5}),
+        later("parameter-server", 2, {"where": "dedicated", "servers": 5}),
         ("parameter-server-deferred", 2, {"where": "dedicated", "servers": 1}),
-        ("parameter-server-deferred", 3, {"update": "worker"}),
+        later("parameter-server-deferred", 3, {"update": "worker"}),
         ("p3", 3, {"update": "worker"}),
     ],
 )
@@ -214,7 +226,7 @@ def test_servers_elsewhere_and_updates_elsewhere(
     assert distance(succeed(spec, tmp_path).state, reference(spec, 1)) <= 1e-12
 
 
-@pytest.mark.parametrize("strategy", ["parameter-server-deferred", "p3", "ddp", "fsdp"])
+@pytest.mark.parametrize("strategy", [later("parameter-server-deferred"), "p3", later("ddp"), "fsdp"])
 def test_evaluation_does_not_change_training(strategy: str, tmp_path: Path) -> None:
     """Batch statistics are averaged for an evaluation, and local again after it."""
     often = {"every_epochs": 0.05, "at_end": True}
@@ -250,7 +262,7 @@ def test_target_accuracy_ends_the_job_on_all_workers(tmp_path: Path) -> None:
     assert accuracy >= 0.5
 
 
-@pytest.mark.parametrize("strategy", ["parameter-server", "ring-allreduce", "tree-allreduce"])
+@pytest.mark.parametrize("strategy", ["parameter-server", "ring-allreduce", later("tree-allreduce")])
 def test_deterministic_jobs_repeat_bitwise(strategy: str, tmp_path: Path) -> None:
     spec = spec_of(strategy, 3, training={"precision": "float32", "deterministic": True})
     first, second = (succeed(spec, tmp_path / name).state for name in ("first", "second"))

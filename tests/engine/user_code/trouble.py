@@ -14,13 +14,15 @@ from torch import Tensor, nn
 
 
 class Troubled(nn.Sequential):
-    """(n, 1, 8, 8) -> (n, 10); leaves a file named after its process in `marks` when it comes to step `at`."""
+    """(n, 1, 8, 8) -> (n, 10); leaves a file named after its process in `marks` when it comes to step `at`, and goes on
+    step by step after pauses of `pause_s` from there."""
 
-    def __init__(self, trouble: str, party: str, at: int, marks: str) -> None:
+    def __init__(self, trouble: str, party: str, at: int, marks: str, pause_s: float) -> None:
         super().__init__(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
         self._calls = 0
         self._trouble = trouble if current_process().name == party else ""
         self._at = at
+        self._pause_s = pause_s
         self._mark = Path(marks) / current_process().name
 
     def forward(self, x: Tensor) -> Tensor:
@@ -45,6 +47,8 @@ class Troubled(nn.Sequential):
                 os._exit(0)
             if self._trouble == "nan":
                 return super().forward(x) * float("nan")
+        if step > self._at:
+            time.sleep(self._pause_s)
         return super().forward(x)
 
     def _rewind(self) -> bool:
@@ -52,8 +56,10 @@ class Troubled(nn.Sequential):
         return True
 
 
-def build(trouble: str = "", party: str = "worker 1", at: int = 3, marks: str = "/tmp") -> nn.Module:
-    return Troubled(trouble, party, at, marks)
+def build(
+    trouble: str = "", party: str = "worker 1", at: int = 3, marks: str = "/tmp", pause_s: float = 0.0
+) -> nn.Module:
+    return Troubled(trouble, party, at, marks, pause_s)
 
 
 def wider_on_one_worker() -> nn.Module:
