@@ -184,8 +184,9 @@ def test_where_a_server_updates_a_step_moves_what_readme_says() -> None:
     plain = moved()
     assert moved(codec="fp16") == plain * 3 // 4
     assert moved(codec="fp16", answers="fp16") == moved(codec="fp16", update="worker") == plain // 2
-    lossy = [codec.name for codec in CODEC if codec.available and codec.name != "dgc"]  # it has a momentum
-    assert all(moved(codec=name) >= plain // 2 for name in lossy)
+    # dgc has a momentum; with signsgd workers update.
+    served = [codec.name for codec in CODEC if codec.available and codec.name not in ("dgc", "signsgd")]
+    assert all(moved(codec=name) >= plain // 2 for name in served)
     said = " ".join(read("README.md").split())
     assert "with `fp16` a step then moves three quarters of an uncompressed step's bytes" in said
     assert "and with no codec less than half" in said
