@@ -171,14 +171,15 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        inputs, hidden, cell, *weights = ctx.saved_tensors[:-4]
-        wanted = ctx.needs_input_grad
-        found = [
-            torch.empty_like(each) if wanted[place] else None
-            for place, each in enumerate((inputs, hidden, cell, *weights))
-        ]
+        saved = ctx.saved_tensors  # all of it until this has ended
+        inputs, hidden, cell, *weights = saved[:-4]
+        laid_out = [gradient.contiguous() for gradient in gradients if gradient is not None]
+        found = [torch.empty_like(each) for each in (inputs, hidden, cell, *weights)]
         _scratch(inputs, hidden)
-        return tuple(found)
+        del laid_out, saved
+        return tuple(
+            each if wanted else None for each, wanted in zip(found, ctx.needs_input_grad, strict=True)
+        )
 
 
 def _scratch(inputs: Tensor, hidden: Tensor) -> None:
