@@ -63,7 +63,9 @@ def _plain(inputs: Tensor) -> bool:
     return inputs.shape[1] <= 3
 
 
-def _in_onednn(inputs: Tensor, weight: Tensor, stride: Any, dilation: Any, transposed: Any, groups: int) -> bool:
+def _in_onednn(
+    inputs: Tensor, weight: Tensor, stride: Any, dilation: Any, transposed: Any, groups: int
+) -> bool:
     """ATen/native/Convolution.cpp, `use_mkldnn`."""
     if inputs.dtype != torch.float32 or transposed or inputs.ndim != 4:
         return False
@@ -145,6 +147,8 @@ def _lstm(
         for direction in range(directions):
             at = layer * directions + direction
             own = weights[at * each : (at + 1) * each]
+            if not biases:
+                own = [*own, *map(torch.zeros_like, own)]
             output, hy, cy = _Layer.apply(steps, hidden[at], cell[at], *own)
             found.append(output)
             last_hidden.append(hy)
@@ -165,7 +169,9 @@ class _Layer(torch.autograd.Function):
         output = inputs.new_empty(steps, samples, hidden.shape[-1])
         last, last_cell = torch.empty_like(hidden), torch.empty_like(cell)
         workspace = inputs.new_empty(_workspace(inputs.shape, hidden.shape[-1]), dtype=torch.uint8)
-        _scratch(inputs, hidden)
+        rows, states, gates = inputs.flatten(0, 1), output.flatten(0, 1), _scratch(inputs, hidden)
+        torch.mm(rows, weights[0].t(), out=gates)  # for who counts operations
+        torch.mm(states, weights[1].t(), out=gates)
         ctx.save_for_backward(inputs, hidden, cell, *weights, output, last, last_cell, workspace)
         return output, last, last_cell
 
@@ -173,20 +179,29 @@ class _Layer(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
         saved = ctx.saved_tensors  # all of it until this has ended
         inputs, hidden, cell, *weights = saved[:-4]
+        states = saved[-4].flatten(0, 1)
         laid_out = [gradient.contiguous() for gradient in gradients if gradient is not None]
-        found = [torch.empty_like(each) for each in (inputs, hidden, cell, *weights)]
-        _scratch(inputs, hidden)
+        found = [torch.empty_like(each) for each in (inputs, hidden, cell, *weights[:2])]
+        found += [inputs.new_empty(weights[0].shape[0]) for _ in weights[2:]]
+        gates = _scratch(inputs, hidden, backward=True)
+        for weight, rows, into in ((weights[0], inputs.flatten(0, 1), 3), (weights[1], states, 4)):
+            torch.mm(gates, weight, out=found[0].flatten(0, 1) if into == 3 else states)
+            torch.mm(gates.t(), rows, out=found[into])
         del laid_out, saved
         return tuple(
             each if wanted else None for each, wanted in zip(found, ctx.needs_input_grad, strict=True)
         )
 
 
-def _scratch(inputs: Tensor, hidden: Tensor) -> None:
-    """oneDNN's copies of both weights, and the gates of all steps, which are gone at once."""
+def _scratch(inputs: Tensor, hidden: Tensor, *, backward: bool = False) -> Tensor:
+    """The gates of all steps (steps x n, 4 x hidden), in one memory with oneDNN's copies of both weights and, in
+    backward, of the weights' derivatives where a row of these does not fill its vectors."""
     steps, samples, width = inputs.shape
-    gates = _leading(4 * hidden.shape[-1])
-    inputs.new_empty((width + hidden.shape[-1] + steps * samples) * gates)
+    own = hidden.shape[-1]
+    count = (width + own + steps * samples) * _leading(4 * own) + 2 * samples * own
+    if backward:
+        count += sum(each for each in (width, own) if each % 16) * _rounded(4 * own, 64)
+    return inputs.new_empty(count)[: steps * samples * 4 * own].view(steps * samples, 4 * own)
 
 
 def _workspace(shape: torch.Size, hidden: int) -> int:

@@ -20,7 +20,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-
 class Kernels(Protocol):
     """How a device computes otherwise than the one that is run on."""
 

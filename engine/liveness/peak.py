@@ -37,10 +37,24 @@ from engine.state.computation import Computation
 from engine.state.recording import Recording
 from engine.state.updates import build_optimizer
 
-PARTS = ("parameters", "buffers", "inputs", "gradients", "optimizer state", "activations", "derivatives", "kernels")
+PARTS = (
+    "parameters",
+    "buffers",
+    "inputs",
+    "gradients",
+    "optimizer state",
+    "activations",
+    "derivatives",
+    "kernels",
+)
 """Derivatives: of activations, in backward, and what comes back from a second tier. Kernels: what one holds while it
 runs. Activations: made in forward, or in a second forward."""
-_MADE = {"forward": "activations", "again": "activations", "backward": "derivatives", "update": "optimizer state"}
+_MADE = {
+    "forward": "activations",
+    "again": "activations",
+    "backward": "derivatives",
+    "update": "optimizer state",
+}
 """What becomes of what is made in a part of a step."""
 STEPS = 3
 
@@ -149,7 +163,9 @@ def _pass(
     with computation.training(inputs):
         loss = task(model, inputs, targets)
     scaled = loss.total * (1.0 / count(targets))
-    step.saved = Counter({h.layer or "": size for h, size in step.ledger.live().items() if h.part == "forward"})
+    step.saved = Counter(
+        {h.layer or "": size for h, size in step.ledger.live().items() if h.part == "forward"}
+    )
     step.enter("backward")
     with computation.backward():
         scaled.backward()

@@ -111,6 +111,7 @@ def _is_set_to(one: Tensor, other: Tensor) -> bool:
     if not one.is_meta or not other.is_meta:
         return one.is_set_to(other)
     lies = [
-        (each.untyped_storage()._cdata, each.storage_offset(), each.size(), each.stride()) for each in (one, other)
+        (each.untyped_storage()._cdata, each.storage_offset(), each.size(), each.stride())
+        for each in (one, other)
     ]
     return lies[0] == lies[1]
