@@ -1,4 +1,4 @@
-"""Blocks: what each block of a model saves for backward, holds while it runs, and costs, found on tensors without values.
+"""Blocks: what each block of a model saves for backward, holds while it runs, and costs, on tensors without values.
 
 Two passes of different numbers of samples tell what grows with them. What is in no block (functions in the forward of a
 module whose layers are blocks themselves, the loss) is listed last.
@@ -26,7 +26,7 @@ from engine.inputs.batch import Tensors, count, repeated
 from engine.inputs.task import Task
 from engine.instrumentation.module_calls import before_forward
 from engine.liveness import host_kernels
-from engine.liveness.ledger import Holder, Ledger
+from engine.liveness.ledger import Ledger
 from engine.memory.blocks import Asked, Finder, Found, surround
 from engine.memory.saving import stays, unmoved
 from engine.plan.description import Amount, BlockDescription, ModelDescription

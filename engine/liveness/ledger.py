@@ -1,8 +1,8 @@
 """Ledger: how many bytes of tensors live, at each moment of what runs under it, and who has made them.
 
 Every storage counts once, from the operation that returns it until nobody has it any more, whatever views there are.
-What an operation holds while it runs, and gives back before it returns, is not seen; `Kernels` say it of some. On `meta`
-tensors it takes neither memory nor time that grows with sizes.
+What an operation holds while it runs, and gives back before it returns, is not seen; `Kernels` say it of some. On
+`meta` tensors it takes neither memory nor time that grows with sizes.
 
 Cost: some 10 µs for each operation.
 """

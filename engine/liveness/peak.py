@@ -1,7 +1,7 @@
 """Peak: how many bytes a worker's step holds at the most, found by running steps on tensors without values.
 
-The model, the loss, the optimizer and the memory mechanisms are those of a worker, in its order: forward and backward of
-each micro-batch, then the update, after which gradients are forgotten. `Ledger` counts, with the host's kernels
+The model, the loss, the optimizer and the memory mechanisms are those of a worker, in its order: forward and backward
+of each micro-batch, then the update, after which gradients are forgotten. `Ledger` counts, with the host's kernels
 (`host_kernels.py`). Counted is the third step: a mechanism has learnt by then what its blocks do, and the optimizer has
 its state. What a mechanism holds beside that while it learns shows in `first`.
 

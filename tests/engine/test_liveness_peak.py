@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from engine.axes.memory import ACTIVATIONS
-from engine.errors import UserError
 from engine.inputs.task import classification
 from engine.liveness.measured import measured_peak
 from engine.liveness.peak import PARTS, Peak, peak_of
