@@ -21,12 +21,13 @@ from engine.axes.memory import ACTIVATIONS
 from engine.benchmarks.harness.report import Report, arguments
 from engine.inputs.task import classification
 from engine.liveness.measured import measured_peak
-from engine.liveness.peak import PARTS, Peak, peak_of
+from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
 from engine.models import registry
 from engine.models.describe import describe
 from engine.plan.description import ModelDescription
 from engine.plan.mechanism_options import options_of
+from engine.plan.peak import PARTS, Peak
 from engine.plan.updates import OptimizerSpec
 
 MODELS: dict[str, tuple[dict[str, Any], int]] = {

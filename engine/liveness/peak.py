@@ -13,11 +13,11 @@ be written to disk, and what no allocator of PyTorch's counts: libraries, code, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
@@ -32,23 +32,12 @@ from engine.memory.activations import Activations
 from engine.memory.blocks import Asked
 from engine.memory.mechanism import Passes, Site
 from engine.plan.description import ModelDescription
+from engine.plan.peak import PARTS, Peak
 from engine.plan.updates import OptimizerSpec
 from engine.state.computation import Computation
 from engine.state.recording import Recording
 from engine.state.updates import build_optimizer
 
-PARTS = (
-    "parameters",
-    "buffers",
-    "inputs",
-    "gradients",
-    "optimizer state",
-    "activations",
-    "derivatives",
-    "kernels",
-)
-"""Derivatives: of activations, in backward, and what comes back from a second tier. Kernels: what one holds while it
-runs. Activations: made in forward, or in a second forward."""
 _MADE = {
     "forward": "activations",
     "again": "activations",
@@ -57,24 +46,6 @@ _MADE = {
 }
 """What becomes of what is made in a part of a step."""
 STEPS = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Peak:
-    """Bytes at the moment at which a step holds the most."""
-
-    total: int
-    parts: Mapping[str, int]
-    """Of each of PARTS; their sum is the total."""
-    saved: Mapping[str, int]
-    """By layer: what was made in its forward, and in what follows it up to the next layer, and is there when
-    backward begins."""
-    when: str
-    """The part of the step: `forward`, `backward`, `again` (a second forward) or `update`."""
-    layer: str | None
-    """The layer at work then, where it is known."""
-    first: int
-    """The total in the first two steps."""
 
 
 @dataclass(kw_only=True)
@@ -113,9 +84,10 @@ def peak_of(
     choices: Mapping[str, Asked],
     *,
     micro_batches: int = 1,
+    updated: Collection[str] | None = None,
 ) -> Peak:
     """Of a worker that trains all of `model` on batches as these. Model and batch are on `meta`. `choices`: of the
-    layers that do not keep their activations, by name. Raises UserError as a worker does that is given them, and
+    layers that do not keep their activations, by name. `updated`: the layers whose optimizer is here; None: all. Raises UserError as a worker does that is given them, and
     whatever a model raises that looks at values."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with ExitStack() as surroundings:
@@ -136,7 +108,7 @@ def peak_of(
         computation = Computation(memory=Activations(site, described, choices))
         surroundings.callback(computation.close)
         _watch(surroundings, model, described, step)
-        updates = build_optimizer(optimizer, trained.items())
+        updates = _Updates(described, trained, optimizer, updated)
         for parameter in trained.values():
             told = parameter.register_post_accumulate_grad_hook(partial(_accumulated, ledger))
             surroundings.callback(told.remove)
@@ -146,13 +118,40 @@ def peak_of(
             for _ in range(micro_batches):
                 _pass(model, inputs, targets, task, computation, step)
             step.enter("update")
-            updates.step()
-            updates.zero_grad(set_to_none=True)
-            state = [value for values in updates.state.values() for value in values.values()]
-            ledger.book((v for v in state if isinstance(v, torch.Tensor)), Holder("optimizer state"))
+            ledger.book(updates.step(), Holder("optimizer state"))
             if number < STEPS - 1:
                 first = max(first, ledger.peak)
     return _found(ledger, step, first)
+
+
+class _Updates:
+    """What is done with the gradients of a step."""
+
+    def __init__(
+        self,
+        described: ModelDescription,
+        trained: Mapping[str, nn.Parameter],
+        optimizer: OptimizerSpec,
+        updated: Collection[str] | None,
+    ) -> None:
+        self._trained = trained
+        here = {
+            p.name
+            for layer in described.layers
+            if updated is None or layer.name in updated
+            for p in layer.parameters
+        }
+        named = [(name, parameter) for name, parameter in trained.items() if name in here]
+        self._optimizer = build_optimizer(optimizer, named) if named else None
+
+    def step(self) -> list[torch.Tensor]:
+        """Update, and forget the gradients. Answers with the optimizer's state."""
+        if self._optimizer is not None:
+            self._optimizer.step()
+        for parameter in self._trained.values():
+            parameter.grad = None
+        state = {} if self._optimizer is None else self._optimizer.state
+        return [v for values in state.values() for v in values.values() if isinstance(v, torch.Tensor)]
 
 
 def _pass(
@@ -196,8 +195,3 @@ def _found(ledger: Ledger, step: _Step, first: int) -> Peak:
         layer=ledger.during.layer,
         first=first,
     )
-
-
-def plain(peak: Peak) -> dict[str, Any]:
-    """For JSON."""
-    return {**vars(peak), "parts": dict(peak.parts), "saved": dict(peak.saved)}

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from engine.axes.memory import ACTIVATIONS
 from engine.inputs.task import classification
 from engine.liveness.measured import measured_peak
-from engine.liveness.peak import PARTS, Peak, peak_of
+from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
 from engine.models import registry
 from engine.plan.mechanism_options import options_of
+from engine.plan.peak import PARTS, Peak
 from engine.plan.updates import OptimizerSpec
 from tests.memory import layers_of
 

@@ -1,0 +1,186 @@
+"""Peaks: what a worker's step holds in memory at its highest moment, as `engine/liveness/` predicts it, beside what its
+plan declares. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.axes.memory import ACTIVATIONS
+from engine.errors import UserError
+from engine.plan.cluster import parties
+from engine.plan.description import LayerDescription, ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.mechanism_options import changed
+from engine.plan.memory import held
+from engine.plan.plan import Plan, Wrapper
+from engine.plan.serde import to_plain
+from engine.plan.units_of_measure import format_bytes
+
+PARTS = (
+    "parameters",
+    "buffers",
+    "inputs",
+    "gradients",
+    "optimizer state",
+    "activations",
+    "derivatives",
+    "kernels",
+)
+"""Activations: made in forward, or in a second forward. Derivatives: of activations, in backward, and what comes back
+from a second tier of memory. Kernels: what one holds while it runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peak:
+    """Bytes at the moment at which a step holds the most."""
+
+    total: int
+    """All of it."""
+    parts: dict[str, int]
+    """Parameters, buffers, inputs, gradients, optimizer state, activations (made in forward), derivatives (of
+    activations; and what comes back from a second tier of memory) and kernels (what one holds while it runs)."""
+    saved: dict[str, int]
+    """By layer: what was made in its forward, and in what follows it up to the next layer, and is there when
+    backward begins."""
+    when: str
+    """The part of the step: `forward`, `backward`, `again` (a second forward) or `update`."""
+    layer: str | None
+    """The layer at work then, where it is known."""
+    first: int
+    """The total in the first two steps, in which mechanisms hold more: they learn what their blocks do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerMemory:
+    """One layer's memory on a worker."""
+
+    layer: str
+    kind: str
+    """The module's class."""
+    activations: str
+    """What happens to them, with those of its options that are not its defaults."""
+    declared: int
+    """Bytes of its parameters and their gradients."""
+    saved: int
+    """Bytes that are there for its backward when that begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerMemory:
+    """What worker 0 holds."""
+
+    peak: Peak
+    """The model's step, predicted."""
+    declared: dict[str, int]
+    """What the plan declares, for as long as training lasts."""
+    beside: int
+    """What it declares beside the model's step: of its server shard, if it has one, and of its codecs."""
+    layers: list[LayerMemory]
+    """In forward order."""
+
+    @property
+    def total(self) -> int:
+        """The peak, with what the plan declares beside it."""
+        return self.peak.total + self.beside
+
+
+def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> dict[str, Any]:
+    """What `python -m engine.liveness` is asked for worker 0. Raises UserError for what nobody predicts yet."""
+    remedy = "Predict it for a replica that trains in float32 on the host"
+    if isinstance(plan, Wrapper):
+        raise UserError(
+            "strategy.name", plan.runner, "PyTorch's own runner keeps memory that is not predicted", remedy
+        )
+    if job.fidelity != "train":
+        raise UserError(
+            "fidelity", job.fidelity, "a rehearsal computes nothing, and has no activations", remedy
+        )
+    if plan.edges or plan.pipeline is not None:
+        raise UserError(
+            "strategy.name", plan.strategy, "the peak of a part of a model is not predicted", remedy
+        )
+    if job.training.precision == "bf16":
+        raise UserError("training.precision", "bf16", "what autocast holds is not predicted", remedy)
+    samples = job.pass_samples(job.cluster.workers)
+    return {
+        "model": to_plain(job.model),
+        "data": to_plain(job.data),
+        "precision": job.training.precision,
+        "samples": samples,
+        "micro_batches": job.training.micro_batches,
+        "optimizer": to_plain(job.optimizer),
+        "updated": [layer.layer for layer in plan.layers if layer.update == "worker"],
+        "described": model.to_dict(),
+        "choices": {
+            layer.layer: {"activations": layer.activations, "options": to_plain(layer.activation_options)}
+            for layer in plan.layers
+            if "as-is" not in ACTIVATIONS[layer.activations].traits
+        },
+    }
+
+
+def worker_memory(job: JobSpec, plan: Plan, model: ModelDescription, peak: Peak) -> WorkerMemory:
+    """What `peak` and the plan say of worker 0."""
+    first = next(party for party in parties(plan, job.cluster.workers, job.network.hosts) if party.rank == 0)
+    declared = held(plan, model, first, job.cluster.workers)
+    whole = ("parameters", "gradients", "optimizer state")
+    chosen = {layer.layer: layer for layer in plan.layers}
+    updated = [
+        layer for layer in model.layers if layer.name not in chosen or chosen[layer.name].update == "worker"
+    ]
+    served = declared["optimizer state"] - sum(_trained(layer) for layer in updated)
+    beside = served + sum(size for part, size in declared.items() if part not in whole)
+    return WorkerMemory(
+        peak=peak,
+        declared=declared,
+        beside=beside,
+        layers=[
+            LayerMemory(
+                layer=layer.name,
+                kind=layer.kind,
+                activations=changed(chosen[layer.name].activations, chosen[layer.name].memory)
+                if layer.name in chosen
+                else "keep",
+                declared=layer.parameter_bytes + _trained(layer),
+                saved=peak.saved.get(layer.name, 0),
+            )
+            for layer in model.layers
+        ],
+    )
+
+
+def _trained(layer: LayerDescription) -> int:
+    return sum(p.nbytes for p in layer.parameters if p.trainable)
+
+
+def text(memory: WorkerMemory, samples: int) -> str:
+    """As a table in plain text."""
+    head = ("layer", "kind", "activations", "declared", "saved for backward")
+    rows = [
+        (row.layer, row.kind, row.activations, format_bytes(row.declared), format_bytes(row.saved))
+        for row in memory.layers
+    ]
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (head, *rows)
+    ]
+    peak = memory.peak
+    where = f" at {peak.layer}" if peak.layer else ""
+    at_work = {"again": "a second forward", "update": "the update"}.get(peak.when, peak.when)
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"worker 0, passes of {samples} samples: {format_bytes(memory.total)} at the most, in {at_work}{where}",
+            f"predicted: {_named(peak.parts)}",
+            f"declared: {_named(memory.declared)}",
+            f"the first two steps: {format_bytes(peak.first + memory.beside)}",
+        ]
+    )
+
+
+def _named(parts: Mapping[str, int]) -> str:
+    return ", ".join(f"{part} {format_bytes(size)}" for part, size in parts.items() if size) or "nothing"
