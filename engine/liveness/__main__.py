@@ -2,8 +2,8 @@
 
     python -m engine.liveness < request.json > answer.json
 
-The request is what `engine/plan/peak.py` makes of a job. With `blocks`, the answer is the model's description with its
-blocks, else `{"peak": ...}`. Errors are as those of `python -m engine.models`, and so are the numbers after it.
+The request is what `engine/plan/worker_memory.py` makes of a job. With `blocks`, the answer is the model's description
+with its blocks, else `{"peak": ...}`. Errors are as those of `python -m engine.models`, and so are the numbers after it.
 """
 
 from __future__ import annotations

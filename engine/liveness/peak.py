@@ -87,8 +87,8 @@ def peak_of(
     updated: Collection[str] | None = None,
 ) -> Peak:
     """Of a worker that trains all of `model` on batches as these. Model and batch are on `meta`. `choices`: of the
-    layers that do not keep their activations, by name. `updated`: the layers whose optimizer is here; None: all. Raises UserError as a worker does that is given them, and
-    whatever a model raises that looks at values."""
+    layers that do not keep their activations, by name. `updated`: the layers whose optimizer is here; None: all. Raises
+    UserError as a worker does that is given them, and whatever a model raises that looks at values."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with ExitStack() as surroundings:
         ledger = surroundings.enter_context(Ledger(host_kernels))
@@ -135,12 +135,8 @@ class _Updates:
         updated: Collection[str] | None,
     ) -> None:
         self._trained = trained
-        here = {
-            p.name
-            for layer in described.layers
-            if updated is None or layer.name in updated
-            for p in layer.parameters
-        }
+        chosen = [layer for layer in described.layers if updated is None or layer.name in updated]
+        here = {parameter.name for layer in chosen for parameter in layer.parameters}
         named = [(name, parameter) for name, parameter in trained.items() if name in here]
         self._optimizer = build_optimizer(optimizer, named) if named else None
 
