@@ -3,7 +3,7 @@
     python -m engine.liveness < request.json > answer.json
 
 The request is what `engine/plan/worker_memory.py` makes of a job. With `blocks`, the answer is the model's description
-with its blocks, else `{"peak": ...}`. Errors are as those of `python -m engine.models`, and so are the numbers after it.
+with its blocks, else `{"peak": ...}`. Errors, and the numbers after it, are as those of `python -m engine.models`.
 """
 
 from __future__ import annotations

@@ -75,8 +75,12 @@ def _in_onednn(
     return large and (strided or len(inputs) >= 16 or not one_by_one or torch.get_num_threads() > 1)
 
 
-def _weight_blocked(weight: Tensor) -> int:
-    return weight.numel() * _FLOAT
+def _weight_blocked(weight: Tensor, groups: int, *, plain: bool) -> int:
+    """The same of its weights (out, in / groups, ...). `plain`: what it reads is an image as it is."""
+    out, inputs, *kernel = weight.shape
+    if groups > 1:
+        return weight.nbytes
+    return _FLOAT * _rounded(out, _block()) * (inputs if plain else _rounded(inputs, _block())) * prod(kernel)
 
 
 def _convolution(args: tuple[Any, ...], result: Tensor) -> int:
@@ -85,17 +89,18 @@ def _convolution(args: tuple[Any, ...], result: Tensor) -> int:
         return 0
     out = _blocked(result.shape)
     read = 0 if _plain(inputs) else _blocked(inputs.shape)
-    return max(read + _weight_blocked(weight) + out - result.nbytes, out)
+    return max(read + _weight_blocked(weight, groups, plain=_plain(inputs)) + out - result.nbytes, out)
 
 
 def _convolution_backward(args: tuple[Any, ...], result: Any) -> int:
     gradient, inputs, weight, _, stride, _, dilation, transposed, _, groups, wanted = args[:11]
     if not _in_onednn(inputs, weight, stride, dilation, transposed, groups):
         return 0
-    of_out, of_weight = _blocked(gradient.shape), _weight_blocked(weight)
-    read = 0 if _plain(inputs) else _blocked(inputs.shape)
-    second = of_out + read if wanted[1] else 0
-    first = of_out + of_weight + _blocked(inputs.shape) - inputs.nbytes - weight.nbytes if wanted[0] else 0
+    of_out, read = _blocked(gradient.shape), 0 if _plain(inputs) else _blocked(inputs.shape)
+    of_weight = _weight_blocked(weight, groups, plain=_plain(inputs))
+    second = max(of_out + read + of_weight - weight.nbytes, of_weight) if wanted[1] else 0
+    into = _weight_blocked(weight, groups, plain=False) + _blocked(inputs.shape)
+    first = of_out + into - inputs.nbytes - weight.nbytes if wanted[0] else 0
     return max(first, second, 0)
 
 

@@ -173,3 +173,53 @@ def test_the_peak_is_what_the_allocator_counts(name: str, activations: str, tmp_
     assert set(found.parts) == set(PARTS)
     assert sum(found.parts.values()) == found.total
     assert found.first >= found.total - found.parts["optimizer state"]
+
+
+def test_each_layer_may_have_its_own_mechanism(tmp_path: Path) -> None:
+    make, batch = MODELS["residual"]
+    names = list(asked(make(), "swap"))
+    mixed = {name: EVERY[at % 3] for at, name in enumerate(dict.fromkeys(n.partition(".")[0] for n in names))}
+    activations = {name: mixed[name.partition(".")[0]] for name in names}
+    found = compared(make, batch, activations, tmp_path)
+    assert found.total < predicted(make, batch, "keep").total
+
+
+def test_micro_batches_and_an_optimizer_of_two_states_are_counted(tmp_path: Path) -> None:
+    make, batch = MODELS["vgg-small"]
+    one = compared(make, batch, "recompute", tmp_path, ADAM)
+    two = compared(make, batch, "recompute", tmp_path, ADAM, micro_batches=2)
+    assert one.parts["optimizer state"] >= 2 * one.parts["parameters"]
+    assert two.total > one.total  # the first one's gradients are there while the second one's are computed
+
+
+def test_a_layer_that_a_server_updates_has_no_optimizer_here() -> None:
+    make, batch = MODELS["vgg-small"]
+    here = predicted(make, batch, "keep", updated=["fc8"])
+    assert 0 < here.parts["optimizer state"] < predicted(make, batch, "keep").parts["optimizer state"] / 10
+    assert predicted(make, batch, "keep", updated=[]).parts["optimizer state"] == 0
+
+
+CONVOLUTIONS = [
+    (2, 24, 24, 1, 1),
+    (16, 24, 24, 1, 1),
+    (16, 3, 40, 3, 1),
+    (2, 64, 256, 3, 1),
+    (8, 16, 16, 3, 16),
+]
+
+
+@pytest.mark.parametrize(("samples", "inputs", "outputs", "kernel", "groups"), CONVOLUTIONS)
+def test_what_a_convolution_holds_while_it_runs_is_counted(
+    samples: int, inputs: int, outputs: int, kernel: int, groups: int, tmp_path: Path
+) -> None:
+    """Small and large batches and weights, images and activations, groups: oneDNN copies some of it, or none."""
+
+    def make() -> nn.Module:
+        return nn.Sequential(
+            nn.Conv2d(inputs, inputs, 1, groups=inputs),
+            nn.Conv2d(inputs, outputs, kernel, groups=groups),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        )
+
+    compared(make, images(samples, inputs, 10), "keep", tmp_path)
