@@ -75,6 +75,8 @@ class _Pass:
         self._outside = _Seen(layers=(), calls=1)
         self._seen = {each.block.index: _Seen(layers=each.block.layers) for each in self._found}
         self._now = self._outside
+        self._fresh: dict[int, int] = {}
+        """What the call that is going on has saved first, in bytes by address."""
         self._layer = ""
         self._names = [layer.name for layer in described.layers]
         self._spans: list[tuple[int, _Seen]] = []
@@ -96,7 +98,7 @@ class _Pass:
                 if name in modules:
                     told = before_forward(modules[name], partial(self._entering, name))
                     surroundings.callback(told.remove)
-            self._enter(self._outside)
+            self._enter(self._outside, self._fresh)
             with saved_tensors_hooks(self._pack, unmoved):
                 loss = self._task(self._model, *self._batch).total
             if loss.requires_grad:
@@ -110,20 +112,19 @@ class _Pass:
     def _call(
         self, seen: _Seen, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        before, ledger = self._now, self._ledger
-        if before is seen:  # it calls itself
+        before, fresh, ledger = (self._now, self._fresh), dict[int, int](), self._ledger
+        if self._now is seen:  # it calls itself
             return run(*args, **kwargs)
         seen.calls += 1
         given = _memories([args, kwargs], self._never)
         seen.bytes["inputs"] += sum(given.values())
         held, highest = ledger.held, ledger.peak
         ledger.begin()
-        fresh: dict[int, int] = {}
         self._enter(seen, fresh)
         try:
             result = run(*args, **kwargs)
         finally:
-            self._enter(before, self._before_fresh)
+            self._enter(*before)
         seen.bytes["forward_peak"] = max(seen.bytes["forward_peak"], ledger.peak - held)
         ledger.peak = max(ledger.peak, highest)
         answered = _memories(result, self._never)
@@ -133,9 +134,8 @@ class _Pass:
         seen.bytes["saved_outputs"] += sum(fresh[memory] for memory in own)
         return result
 
-    def _enter(self, seen: _Seen, fresh: dict[int, int] | None = None) -> None:
-        self._before_fresh = getattr(self, "_fresh", {})
-        self._now, self._fresh = seen, {} if fresh is None else fresh
+    def _enter(self, seen: _Seen, fresh: dict[int, int]) -> None:
+        self._now, self._fresh = seen, fresh
         self._spans.append((torch.autograd._get_sequence_nr(), seen))
 
     def _entering(self, layer: str) -> None:
