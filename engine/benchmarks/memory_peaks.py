@@ -97,7 +97,8 @@ def main() -> None:
             f" of a step's highest moment, with what was there before. {torch.get_num_threads()} threads,"
             f" {torch.backends.cpu.get_cpu_capability()}. Swapped bytes are moved by the thread that computes."
         )
-        rows, errors = [], []
+        rows: list[list[Any]] = []
+        errors: list[float] = []
         for name, (given, samples) in chosen.items():
             for mechanism in MECHANISMS:
                 begun = time.perf_counter()

@@ -25,10 +25,10 @@ _FLOAT = 4
 _ATEN = torch.ops.aten
 
 
-def needs(func: Any, args: tuple[Any, ...], result: Any) -> int:
+def needs(operation: Any, arguments: tuple[Any, ...], result: Any) -> int:
     """See `engine.liveness.ledger.Kernels`."""
-    known = _NEEDS.get(getattr(func, "overloadpacket", None))
-    return known(args, result) if known is not None else 0
+    known = _NEEDS.get(getattr(operation, "overloadpacket", None))
+    return known(arguments, result) if known is not None else 0
 
 
 @contextmanager
@@ -264,12 +264,12 @@ def _linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
     return torch.matmul(inputs, weight.t()).add_(bias)
 
 
-def instead(func: Any, args: tuple[Any, ...]) -> Tensor | None:
+def instead(operation: Any, arguments: tuple[Any, ...]) -> Tensor | None:
     """What autograd has where it adds two gradients: the first one, written to in place. On `meta` tensors it makes a
     third (torch/csrc/autograd/input_buffer.cpp)."""
-    if func is not _ATEN.add.Tensor or torch._C._current_graph_task_id() < 0 or torch.is_grad_enabled():
+    if operation is not _ATEN.add.Tensor or torch._C._current_graph_task_id() < 0 or torch.is_grad_enabled():
         return None
-    first, second = args[:2]
+    first, second = arguments[:2]
     if not isinstance(second, Tensor) or first.shape != second.shape or first.dtype != second.dtype:
         return None
     return next((each for each in (first, second) if _nobody_elses(each)), None)
@@ -279,7 +279,7 @@ _REFERENCES = 4, 2
 """To a gradient that autograd alone has, and to its storage, from within a dispatch mode."""
 
 
-def _nobody_elses(gradient: Tensor) -> bool:
+def _nobody_elses(gradient: Any) -> bool:
     if gradient.layout != torch.strided or gradient.untyped_storage().nbytes() != gradient.nbytes:
         return False
     address = gradient.untyped_storage()._cdata

@@ -6,7 +6,7 @@ worker's, and nothing waits in memory until it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, cast
@@ -53,11 +53,15 @@ def at_once(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
     return done
 
 
+def _move_in_this_thread(tier: Any) -> None:
+    tier.later = at_once
+
+
 class _Unsaid:
     """Nobody wants to know what is computed again."""
 
     @contextmanager
-    def recomputing(self, layer: int) -> Any:
+    def recomputing(self, layer: int) -> Iterator[None]:
         yield
 
 
@@ -84,8 +88,9 @@ def measured_peak(
     )
     memory = Activations(site, described, choices)
     for mechanism in memory._mechanisms.values():
-        if isinstance(mechanism, Swap) and isinstance(mechanism._tier, Disk):
-            mechanism._tier.later = at_once  # type: ignore[assignment]
+        tier: Any = mechanism._tier if isinstance(mechanism, Swap) else None
+        if isinstance(tier, Disk):
+            _move_in_this_thread(tier)
     computation = Computation(memory=memory)
     updates = build_optimizer(optimizer, [(n, p) for n, p in model.named_parameters() if p.requires_grad])
 

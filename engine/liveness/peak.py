@@ -146,8 +146,10 @@ class _Updates:
             self._optimizer.step()
         for parameter in self._trained.values():
             parameter.grad = None
-        state = {} if self._optimizer is None else self._optimizer.state
-        return [v for values in state.values() for v in values.values() if isinstance(v, torch.Tensor)]
+        if self._optimizer is None:
+            return []
+        state = self._optimizer.state.values()
+        return [v for values in state for v in values.values() if isinstance(v, torch.Tensor)]
 
 
 def _pass(
