@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from engine.inputs.task import classification
 from engine.liveness.blocks import blocks_of
 from engine.liveness.peak import peak_of
+from engine.liveness.request import answer
 from engine.models import registry
 from engine.plan.description import Amount, BlockDescription, ModelDescription
 from engine.plan.updates import OptimizerSpec
@@ -136,6 +137,20 @@ def test_a_description_with_blocks_is_read_again_and_one_without_as_before() -> 
     assert ModelDescription.from_dict(old) == plain
     assert whole.checksum == plain.checksum
     assert sum(block.forward_flops for block in whole.blocks) == whole.forward_flops
+
+
+def test_a_request_for_blocks_is_answered_with_the_description_that_has_them() -> None:
+    plain = described("mlp")
+    request = {
+        "model": {"name": "mlp"},
+        "data": {"name": "digits"},
+        "precision": "float32",
+        "described": plain.to_dict(),
+        "blocks": True,
+    }
+    found = ModelDescription.from_dict(answer(request))
+    assert [block.layers for block in found.blocks] == [("1",), ("3",), ("5",), ()]
+    assert replace(found, blocks=()) == plain
 
 
 def test_a_model_that_looks_at_values_says_so() -> None:
