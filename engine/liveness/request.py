@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         with torch.device("meta"):
             model = build_model(source, request["precision"])
         if request.get("blocks"):
-            found = blocks_of(model, described, *_without_values((inputs, targets), _SAMPLES), task)
+            given, wanted = _without_values((inputs, targets), _SAMPLES)
+            found = blocks_of(model, described, given, wanted, task)
             return replace(described, blocks=found).to_dict()
         return {"peak": _peak(request, model, described, inputs, targets, task)}
     except UserError:
@@ -80,12 +82,13 @@ def _peak(
         )
         for layer, choice in request["choices"].items()
     }
-    batch = _without_values((inputs, targets), request["samples"])
+    given, wanted = _without_values((inputs, targets), request["samples"])
     optimizer = from_plain(OptimizerSpec, request["optimizer"], "optimizer")
     found = peak_of(
         model,
         described,
-        *batch,
+        given,
+        wanted,
         task,
         optimizer,
         choices,
@@ -95,6 +98,12 @@ def _peak(
     return to_plain(found)
 
 
-def _without_values(batch: Tensors, samples: int) -> Any:
-    """So many samples like these."""
-    return every(lambda tensor: tensor.new_empty((samples, *tensor.shape[1:]), device="meta"), batch)
+def _without_values(batch: tuple[Tensors, Tensors], samples: int) -> tuple[Tensors, Tensors]:
+    """So many samples like these, and their targets."""
+    inputs, targets = batch
+    like = partial(_like, samples)
+    return every(like, inputs), every(like, targets)
+
+
+def _like(samples: int, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.new_empty((samples, *tensor.shape[1:]), device="meta")
