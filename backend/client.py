@@ -31,19 +31,12 @@ from backend.schemas.figures import Race
 from backend.schemas.health import Health
 from backend.schemas.jobs import AttemptPage, Deletion, Job, JobGroups, JobPage, JobSummary, TransitionPage
 from backend.schemas.links import Links
+from backend.schemas.memory import MemoryView
 from backend.schemas.plans import PlanView
 from backend.schemas.races import RacePage, RaceSummary, RaceView
 from backend.schemas.staleness import Staleness
 from backend.schemas.stretch import LinkStretch
-from backend.schemas.telemetry import (
-    Events,
-    Logs,
-    MetricNames,
-    Metrics,
-    Recording,
-    SpeedUps,
-    Summary,
-)
+from backend.schemas.telemetry import Events, Logs, MetricNames, Metrics, Recording, SpeedUps, Summary
 from backend.schemas.why import Why
 from engine.plan.job import JobSpec
 from engine.plan.serde import to_plain
@@ -96,6 +89,10 @@ class Client(Connection):
     def preview(self, spec: JobSpec | Mapping[str, Any]) -> PlanView:
         """The plan that a submission would get."""
         return self._read(PlanView, "POST", "/plans", json=to_plain(spec))
+
+    def memory(self, spec: JobSpec | Mapping[str, Any]) -> MemoryView:
+        """What a worker of the job would hold in memory, by layer: predicted, and declared by its plan."""
+        return self._read(MemoryView, "POST", "/plans/memory", json=to_plain(spec))
 
     def jobs(self, *, limit: int | None = None, **filters: Any) -> Iterator[JobSummary]:
         """Jobs, newest first or by `sort`, page by page; `filters`: sort, state, strategy, model, dataset, rehearsed,

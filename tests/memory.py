@@ -1,4 +1,4 @@
-"""Memory mechanisms on a model in this process, and a count of what the host's allocator holds."""
+"""Memory mechanisms on a model in this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.profiler import ProfilerActivity, profile
 
 from engine.axes.memory import ACTIVATIONS
 from engine.memory.activations import Activations
@@ -121,15 +120,3 @@ def summed(outputs: Any) -> Tensor:
     """A loss of whatever tensors a model answers with."""
     leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(outputs) if isinstance(leaf, Tensor)]
     return torch.stack([leaf.square().mean() for leaf in leaves]).sum()
-
-
-def peak_bytes(run: Callable[[], object]) -> int:
-    """How many bytes more than before the allocator of the host held at the most while `run` ran, by its own count."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        run()
-    events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
-    held = peak = 0
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        held += event.nbytes()
-        peak = max(peak, held)
-    return peak

@@ -1,11 +1,12 @@
-"""Plan previews."""
+"""Plan previews, and what a plan lets workers hold in memory."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
 from backend.api.body import SpecBody
-from backend.api.deps import Services, problems
+from backend.api.deps import Asking, Services, problems
+from backend.schemas.memory import MemoryView
 from backend.schemas.plans import PlanView
 
 router = APIRouter(prefix="/plans", tags=["plans"])
@@ -15,3 +16,12 @@ router = APIRouter(prefix="/plans", tags=["plans"])
 def preview_plan(services: Services, spec: SpecBody) -> PlanView:
     """The plan that a submission would get, stored nowhere; refused exactly where a submission would be."""
     return services.jobs.preview(spec)
+
+
+@router.post("/memory", responses=problems(415, 422, 503))
+def predict_memory(services: Services, spec: SpecBody, asker: Asking) -> MemoryView:
+    """What worker 0 of the job would hold in memory at the highest moment of a step, and of each layer for backward,
+    beside what the plan declares. Found without a device: the worker's own code runs on tensors without values, which
+    takes seconds. 422 where the submission would be refused, or where nobody can predict it: for parts of a cut model,
+    PyTorch's own runners, bf16, rehearsals, and models that look at values."""
+    return services.peaks.predict(spec, asker)

@@ -14,18 +14,29 @@ from backend.cli.jobs import AsJson, File, Id, Settings, Url, read_spec
 from backend.cli.progress import PLANNING, working
 from backend.cli.text import out, out_json
 from backend.client import Client
+from backend.schemas.memory import MemoryView
+from backend.schemas.plans import PlanView
 from backend.services import catalogue
 from engine.plan.characters import visible_json
 
 
-def plan(file: File, url: Url = None, as_json: AsJson = False, set_: Settings = None) -> None:
+def plan(
+    file: File,
+    url: Url = None,
+    as_json: AsJson = False,
+    set_: Settings = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="What a worker would hold in memory, by layer, instead.")
+    ] = False,
+) -> None:
     """Print the plan that the job in FILE would get, without submitting it."""
     with reported(), Client(url) as client, working(PLANNING):
-        view = client.preview(change(read_spec(file), set_))
+        asked = change(read_spec(file), set_)
+        view: PlanView | MemoryView = client.memory(asked) if memory else client.preview(asked)
     if as_json:
         out_json(view)
     else:
-        out(view.text)
+        out(view.memory.text if isinstance(view, MemoryView) else view.text)
 
 
 def spec(

@@ -18,6 +18,7 @@ from backend.services.labels import Labels
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.notices import Hub
+from backend.services.peaks import Peaks
 from backend.services.profiles import Profiles
 from backend.services.races import Races
 from backend.services.speed_ups import SpeedUps
@@ -39,6 +40,7 @@ class Context:
     inventory: Inventory
     jobs: Jobs
     profiles: Profiles
+    peaks: Peaks
     races: Races
     lists: Lists
     labels: Labels

@@ -24,6 +24,7 @@ from backend.services.labels import Labels
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.notices import Hub
+from backend.services.peaks import Peaks
 from backend.services.plans import Planner
 from backend.services.profiles import Profiles
 from backend.services.races import Races
@@ -52,17 +53,16 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         views = Views()
         drawing = Drawing(settings.url, settings.figure_processes)
         stack.push_async_callback(asyncio.to_thread, drawing.close)
-        descriptions = Descriptions(
-            settings.data_dir / "cache" / "descriptions",
-            Allowance(
-                seconds=settings.description_seconds,
-                memory_bytes=round(settings.description_gib * 2**30),
-            ),
+        allowed = Allowance(
+            seconds=settings.description_seconds, memory_bytes=round(settings.description_gib * 2**30)
         )
+        descriptions = Descriptions(settings.data_dir / "cache" / "descriptions", allowed)
         stack.callback(descriptions.close)
         if settings.description_forks:
             await asyncio.to_thread(descriptions.load)
         planner = Planner(descriptions, inventory.check)
+        peaks = Peaks(planner, allowed)
+        stack.callback(peaks.close)
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
         stack.push_async_callback(hub.stop)
@@ -100,6 +100,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             inventory=inventory,
             jobs=jobs,
             profiles=profiles,
+            peaks=peaks,
             races=races,
             lists=Lists(database, views),
             labels=Labels(database),

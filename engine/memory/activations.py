@@ -6,16 +6,13 @@ runs as ever, and what is saved for backward outside of all blocks stays where i
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from torch import nn
-
 from engine.axes.memory import ACTIVATIONS
-from engine.instrumentation.module_calls import Around, Surrounded, around_forward
-from engine.memory.blocks import Asked, Finder, Row, surround_rows
+from engine.instrumentation.module_calls import Around
+from engine.memory.blocks import Asked, Finder, Found, surround
 from engine.memory.mechanism import Mechanism, Site
 from engine.plan.description import ModelDescription
 
@@ -30,23 +27,15 @@ class Activations:
         wanted = dict.fromkeys(choice.activations for choice in choices.values())
         self._mechanisms: dict[str, Mechanism] = {name: ACTIVATIONS[name].load()(site) for name in wanted}
         finder = Finder(site.part, model, choices, lambda name: self._mechanisms[name].divides)
-        self._around: list[Surrounded] = []
-        self._never: dict[str, None] = {}
+        found = finder.find()
+        self._never: dict[str, None] = dict.fromkeys(each.block.name for each in found)
         """Blocks that have not been called in training, by name."""
         self._looked = False
-        rows: dict[nn.Module, list[Row]] = defaultdict(list)
-        for block, choice, parent in finder.find():
-            self._never[block.name] = None
-            around = self._noticing(
-                block.name, self._mechanisms[choice.activations].around(block, choice.options)
-            )
-            if parent is None:
-                self._around.append(around_forward(block.modules[0], around))
-            else:
-                row = Row(block.modules, around)
-                self._around += row.install()
-                rows[parent].append(row)
-        self._around += [surround_rows(parent, found) for parent, found in rows.items()]
+        self._around = surround(found, self._around_calls)
+
+    def _around_calls(self, found: Found) -> Around:
+        mechanism = self._mechanisms[found.choice.activations]
+        return self._noticing(found.block.name, mechanism.around(found.block, found.choice.options))
 
     def _noticing(self, name: str, around: Around) -> Around:
         def noticed(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

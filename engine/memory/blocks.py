@@ -9,8 +9,8 @@ cut, a part is called as a whole, and so are PyTorch's own modules in it, but no
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from torch import fx, nn
@@ -225,7 +225,21 @@ class Row:
         return run(*args, **kwargs)
 
 
-def surround_rows(row: nn.Module, rows: list[Row]) -> Surrounded:
+def surround(found: Iterable[Found], around: Callable[[Found], Around]) -> list[Surrounded]:
+    """Let `around(block)` stand around the calls of each block."""
+    surrounded: list[Surrounded] = []
+    rows: dict[nn.Module, list[Row]] = defaultdict(list)
+    for each in found:
+        if each.row is None:
+            surrounded.append(around_forward(each.block.modules[0], around(each)))
+        else:
+            row = Row(each.block.modules, around(each))
+            surrounded += row.install()
+            rows[each.row].append(row)
+    return surrounded + [_surround_rows(parent, below) for parent, below in rows.items()]
+
+
+def _surround_rows(row: nn.Module, rows: list[Row]) -> Surrounded:
     """Open and close `rows` around each call of the nn.Sequential in which they are."""
 
     def around(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

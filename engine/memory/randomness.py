@@ -30,7 +30,8 @@ class Randomness:
 
     def _now(self) -> tuple[Any, ...]:
         cuda = torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
-        return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda
+        # As a view, which shows who counts what operations return (`engine/liveness/ledger.py`) the state.
+        return random.getstate(), np.random.get_state(), torch.get_rng_state().detach(), cuda
 
     def _set(self, states: tuple[Any, ...]) -> None:
         python, numpy, cpu, cuda = states

@@ -47,18 +47,22 @@ def saves(passes: Passes) -> bool:
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether it is what its storage holds, and nothing more."""
-    return type(tensor) in (Tensor, Parameter) and lies_in_memory(tensor)
+    """Whether it is what its storage holds, and nothing more; on `meta`, what it would hold."""
+    return type(tensor) in (Tensor, Parameter) and is_dense(tensor)
 
 
 def lies_in_memory(tensor: Tensor) -> bool:
     """Whether its values are what its storage holds, whatever functions of PyTorch mean for its class."""
+    return is_dense(tensor) and not tensor.is_meta
+
+
+def is_dense(tensor: Tensor) -> bool:
+    """Whether a storage is all that it is made of, with values or, on `meta`, without."""
     own: Any = type(tensor).__torch_dispatch__
     return (
         own is Tensor.__torch_dispatch__
         and tensor.layout == torch.strided
-        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.is_meta)
-        and not tensor._is_zerotensor()
+        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor._is_zerotensor())
     )
 
 

@@ -40,6 +40,7 @@ from engine.instrumentation.gate import past_gates
 from engine.instrumentation.module_calls import Around
 from engine.memory.disk import Disk
 from engine.memory.mechanism import Block, Site
+from engine.memory.nowhere import Nowhere
 from engine.memory.pinned import Pinned
 from engine.memory.saving import Stays, is_plain, saves, stays, unmoved
 
@@ -106,8 +107,7 @@ class Swap:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        kind: Callable[[str, torch.device], Tier] = Pinned if site.device.type == "cuda" else Disk
-        self._tier = kind(site.scratch, site.device)
+        self._tier = _TIERS.get(site.device.type, Disk)(site.scratch, site.device)
         self._moved: dict[tuple[int, int, int], tuple[StorageWeakRef, int, ref[_Moved]]] = {}
         """By the address of a storage, a first byte in it and a number of bytes: the storage, and how often they had
         been written to when they left."""
@@ -167,6 +167,10 @@ class Swap:
         self._last = ref(moved)
         self._moved[key] = StorageWeakRef(storage), tensor._version, self._last
         return moved
+
+
+_TIERS: dict[str, Callable[[str, torch.device], Tier]] = {"cuda": Pinned, "meta": Nowhere}
+"""By kind of device; Disk for all others."""
 
 
 def _unpack(saved: _Tensor | Stays) -> Tensor:

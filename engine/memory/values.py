@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from engine.instrumentation.raw_memory import memory_of
-from engine.memory.saving import lies_in_memory, version_of
+from engine.memory.saving import is_dense, lies_in_memory, version_of
 
 SMALL_BYTES = 2**18
 
@@ -54,7 +54,7 @@ def note(name: str, tensor: Tensor, known: Tensor | None = None, *, copies: bool
     alias = tensor.detach()
     if not copies:
         return Note(name, tensor, alias, version_of(tensor), None)
-    same = known is not None and torch.equal(known, alias)
+    same = known is not None and _equal(known, alias)
     return Note(name, tensor, alias, version_of(tensor), known if same else alias.clone())
 
 
@@ -64,8 +64,8 @@ def is_as(noted: Note) -> bool:
     if version_of(tensor) != version:
         return False
     if copy is None:
-        return not lies_in_memory(tensor) or tensor.is_set_to(alias)
-    return tensor.is_set_to(alias) and torch.equal(alias, copy)
+        return not is_dense(tensor) or _is_set_to(tensor, alias)
+    return _is_set_to(tensor, alias) and _equal(alias, copy)
 
 
 def was_given_away(noted: Note) -> bool:
@@ -83,7 +83,7 @@ def put_back(noted: Note) -> bool:
     if copy is None and version_of(alias) != version:
         return False
     with torch.no_grad():
-        if lies_in_memory(alias) and not tensor.is_set_to(alias):
+        if is_dense(alias) and not _is_set_to(tensor, alias):
             tensor.data = alias
         if copy is not None:
             with torch.inference_mode(tensor.is_inference()):
@@ -96,6 +96,22 @@ def put_back(noted: Note) -> bool:
 
 def can_be_copied(tensor: Tensor) -> bool:
     """Whether its values can be put back: there is one place for each."""
-    return lies_in_memory(tensor) and all(
+    return is_dense(tensor) and all(
         step or size < 2 for size, step in zip(tensor.shape, tensor.stride(), strict=True)
     )
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Those on `meta` have no values that could differ."""
+    return one.is_meta or torch.equal(one, other)
+
+
+def _is_set_to(one: Tensor, other: Tensor) -> bool:
+    """`is_set_to`, which PyTorch does not have on `meta`."""
+    if not one.is_meta or not other.is_meta:
+        return one.is_set_to(other)
+    lies = [
+        (each.untyped_storage()._cdata, each.storage_offset(), each.size(), each.stride())
+        for each in (one, other)
+    ]
+    return lies[0] == lies[1]

@@ -129,6 +129,57 @@ class LayerDescription:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Amount:
+    """Bytes of a pass of so many samples."""
+
+    fixed: int = 0
+    """Whatever the samples."""
+    sample: int = 0
+    """For each sample."""
+
+    def of(self, samples: int) -> int:
+        """Bytes of `samples`."""
+        return self.fixed + self.sample * samples
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockDescription:
+    """What a memory mechanism can treat as one at the least, in one forward pass: the calls of a module, or of a module
+    in an nn.Sequential with those behind it that have no layers. As on the host, where nothing is moved or dropped."""
+
+    layers: tuple[str, ...]
+    """In forward order. Empty: all that is in no block."""
+    calls: int = 1
+    """In one forward pass."""
+    inputs: Amount = Amount()
+    """Of the tensors that it is given; of every call."""
+    outputs: Amount = Amount()
+    """Of the tensors that it answers with; of every call."""
+    saved: Amount = Amount()
+    """What its forward saves for backward, each memory once, without parameters, buffers and the pass's inputs."""
+    saved_inputs: Amount = Amount()
+    """The part of `saved` that it was given."""
+    saved_outputs: Amount = Amount()
+    """The part of `saved` that it answers with."""
+    by_layer: tuple[Amount, ...] = ()
+    """`saved` of each of its layers, where the first that saves a memory has it."""
+    forward_peak: Amount = Amount()
+    """The most that one call's forward holds at a time, beside what was there when it began."""
+    forward_flops: int = 0
+    """Floating-point operations of its forward, per sample (multiplication and addition are two)."""
+    backward_flops: int = 0
+    """The same of its backward."""
+
+    @property
+    def inner(self) -> Amount:
+        """The part of `saved` that it was not given: what is dropped, or moved, with the block, be its input kept."""
+        return Amount(
+            fixed=self.saved.fixed - self.saved_inputs.fixed,
+            sample=self.saved.sample - self.saved_inputs.sample,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class CutDescription:
     """A place where the model could fall into a front and a back: in front of a layer."""
 
@@ -164,6 +215,9 @@ class ModelDescription:
     layers from there on belong to the back. Empty where it can be cut nowhere."""
     uncut: str = ""
     """Why it can be cut nowhere."""
+    blocks: tuple[BlockDescription, ...] = ()
+    """What memory mechanisms can treat as one, in forward order, and last what is in no block. Empty where nobody has
+    asked for it: to find it takes passes of its own (`engine/liveness/blocks.py`)."""
     defaults: dict[str, dict[str, Any]] = field(default_factory=dict, hash=False)
     """What a user's own functions take for options that are left out: of the `model` and of the `data`. Empty for those
     of the catalogue, which says it itself."""

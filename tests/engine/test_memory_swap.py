@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from engine.errors import TrainingError
+from engine.liveness.measured import at_once, peak_bytes
 from engine.memory.disk import Disk, Stored, filesystem
 from engine.state.computation import Computation
-from tests.memory import install, peak_bytes
+from tests.memory import install
 
 
 @pytest.fixture
@@ -149,13 +148,6 @@ def rows(depth: int) -> nn.Sequential:
     """Equal blocks that save as many bytes each."""
     torch.manual_seed(0)
     return nn.Sequential(*(m for _ in range(depth) for m in (nn.Linear(128, 128), nn.Tanh())))
-
-
-def at_once(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    """In place of the thread that moves bytes: the profiler counts this thread's memory only."""
-    done: Future[Any] = Future()
-    done.set_result(function(*arguments))
-    return done
 
 
 @pytest.mark.parametrize(("activations", "most"), [("swap", 0.5), ("recompute", 0.6)])

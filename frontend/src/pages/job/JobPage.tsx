@@ -140,7 +140,7 @@ export function JobPage() {
           />
         </Tabs.Panel>
         <Tabs.Panel value="plan" pt="md">
-          <PlanPanel jobName={job.name} plan={job.plan} layer={search.layer} />
+          <PlanPanel jobName={job.name} plan={job.plan} spec={job.spec} layer={search.layer} />
         </Tabs.Panel>
         <Tabs.Panel value="attempts" pt="md">
           <AttemptsPanel job={job} />

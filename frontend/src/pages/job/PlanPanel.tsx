@@ -1,22 +1,25 @@
 import { Paper } from "@mantine/core";
-import type { PlanView } from "../../api/types";
+import type { JobSpec, PlanView } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
 import { TakeTable } from "../../components/TakeTable";
+import { WorkerMemory } from "../../components/WorkerMemory";
 import { planRows } from "../../lib/planRow";
 
 interface Props {
   /** What its files are called. */
   jobName: string;
   plan: PlanView;
+  spec: JobSpec;
   layer?: number;
 }
 
-export function PlanPanel({ jobName, plan, layer }: Props) {
+export function PlanPanel({ jobName, plan, spec, layer }: Props) {
   return (
     <Paper p="sm">
       <TakeTable file={`${jobName} plan`} rows={() => planRows(plan)}>
         <PlanTable plan={plan} layer={layer} />
       </TakeTable>
+      {plan.peer === null && spec.fidelity === "train" && <WorkerMemory spec={() => spec} file={jobName} />}
     </Paper>
   );
 }

@@ -1,10 +1,11 @@
 import { Button, Group, Loader, Modal, Paper, Skeleton, Text, Title } from "@mantine/core";
 import { useDisclosure, useMediaQuery } from "@mantine/hooks";
 import { IconTable } from "@tabler/icons-react";
-import type { Override, PlanView } from "../../api/types";
+import type { JobSpec, Override, PlanView } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
+import { WorkerMemory } from "../../components/WorkerMemory";
 import type { Errors } from "../../form/errors";
 import { planRows } from "../../lib/planRow";
 import { HeldCode } from "./HeldCode";
@@ -73,7 +74,18 @@ function Answer({ preview }: { preview: ReturnType<typeof usePlanPreview> }) {
   if (preview.error && !preview.held)
     return <Problem error={preview.error} testId="plan-problem" onRetry={() => void preview.refetch()} />;
   if (preview.data)
-    return <Found plan={preview.data} again={preview.outdated && !preview.held} dimmed={preview.held} />;
+    return (
+      <>
+        <Found plan={preview.data} again={preview.outdated && !preview.held} dimmed={preview.held} />
+        {!preview.outdated && !preview.held && preview.data.peer === null && (
+          <WorkerMemory
+            key={preview.asked}
+            spec={() => JSON.parse(preview.asked) as JobSpec}
+            file={preview.data.strategy}
+          />
+        )}
+      </>
+    );
   if (preview.held) return null;
   return (
     <>

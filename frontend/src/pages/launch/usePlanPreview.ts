@@ -52,6 +52,8 @@ export function usePlanPreview(
     last: last.current,
     outdated: settled !== nameless || query.isPlaceholderData,
     held: code.held(spec),
+    /** The specification that was planned, as text. */
+    asked: settled,
     preview: code.release,
   };
 }

@@ -1,0 +1,195 @@
+"""Peak: how many bytes a worker's step holds at the most, found by running steps on tensors without values.
+
+The model, the loss, the optimizer and the memory mechanisms are those of a worker, in its order: forward and backward
+of each micro-batch, then the update, after which gradients are forgotten. `Ledger` counts, with the host's kernels
+(`host_kernels.py`). Counted is the third step: a mechanism has learnt by then what its blocks do, and the optimizer has
+its state. What a mechanism holds beside that while it learns shows in `first`.
+
+Held to the allocator's own count on real steps by a test. Not in it: what replica and exchange hold beside the model
+(`engine/plan/memory.py` declares it), checksums and copies of small buffers that recomputation makes, what waits to
+be written to disk, and what no allocator of PyTorch's counts: libraries, code, the heap's gaps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from engine.inputs.batch import Tensors, count
+from engine.inputs.task import Task
+from engine.instrumentation.module_calls import before_forward
+from engine.liveness import host_kernels
+from engine.liveness.ledger import Holder, Ledger
+from engine.memory.activations import Activations
+from engine.memory.blocks import Asked
+from engine.memory.mechanism import Passes, Site
+from engine.plan.description import ModelDescription
+from engine.plan.peak import PARTS, Peak
+from engine.plan.updates import OptimizerSpec
+from engine.state.computation import Computation
+from engine.state.recording import Recording
+from engine.state.updates import build_optimizer
+
+_MADE = {
+    "forward": "activations",
+    "again": "activations",
+    "backward": "derivatives",
+    "update": "optimizer state",
+}
+"""What becomes of what is made in a part of a step."""
+STEPS = 3
+
+
+@dataclass(kw_only=True)
+class _Step:
+    """Where a step is, for the ledger and for a mechanism that tells of it (as `Recording` is told)."""
+
+    ledger: Ledger
+    layers: tuple[str, ...]
+    part: str = ""
+    saved: Counter[str] = field(default_factory=Counter)
+
+    def enter(self, part: str) -> None:
+        self.part, self.ledger.holder = part, Holder(part)
+
+    def entering(self, layer: str) -> None:
+        """A module that owns the layer's parameters is called."""
+        self.ledger.holder = Holder(self.part, layer)
+
+    @contextmanager
+    def recomputing(self, layer: int) -> Iterator[None]:
+        before, holder = self.part, self.ledger.holder
+        self.part, self.ledger.holder = "again", Holder("again", self.layers[layer])
+        try:
+            yield
+        finally:
+            self.part, self.ledger.holder = before, holder
+
+
+def peak_of(
+    model: nn.Module,
+    described: ModelDescription,
+    inputs: Tensors,
+    targets: Tensors,
+    task: Task,
+    optimizer: OptimizerSpec,
+    choices: Mapping[str, Asked],
+    *,
+    micro_batches: int = 1,
+    updated: Collection[str] | None = None,
+) -> Peak:
+    """Of a worker that trains all of `model` on batches as these. Model and batch are on `meta`. `choices`: of the
+    layers that do not keep their activations, by name. `updated`: the layers whose optimizer is here; None: all. Raises
+    UserError as a worker does that is given them, and whatever a model raises that looks at values."""
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    with ExitStack() as surroundings:
+        ledger = surroundings.enter_context(Ledger(host_kernels))
+        surroundings.enter_context(host_kernels.on_the_host())
+        step = _Step(ledger=ledger, layers=tuple(layer.name for layer in described.layers))
+        ledger.book(model.parameters(), Holder("parameters"))
+        ledger.book(model.buffers(), Holder("buffers"))
+        ledger.book(tree_leaves([inputs, targets]), Holder("inputs"))
+        site = Site(
+            part=model,
+            device=torch.device("meta"),
+            passes=Passes(),
+            recording=cast("Recording", step),
+            repeats=True,
+            scratch="",
+        )
+        computation = Computation(memory=Activations(site, described, choices))
+        surroundings.callback(computation.close)
+        _watch(surroundings, model, described, step)
+        updates = _Updates(described, trained, optimizer, updated)
+        for parameter in trained.values():
+            told = parameter.register_post_accumulate_grad_hook(partial(_accumulated, ledger))
+            surroundings.callback(told.remove)
+        first = 0
+        for number in range(STEPS):
+            ledger.begin()
+            for _ in range(micro_batches):
+                _pass(model, inputs, targets, task, computation, step)
+            step.enter("update")
+            ledger.book(updates.step(), Holder("optimizer state"))
+            if number < STEPS - 1:
+                first = max(first, ledger.peak)
+    return _found(ledger, step, first)
+
+
+class _Updates:
+    """What is done with the gradients of a step."""
+
+    def __init__(
+        self,
+        described: ModelDescription,
+        trained: Mapping[str, nn.Parameter],
+        optimizer: OptimizerSpec,
+        updated: Collection[str] | None,
+    ) -> None:
+        self._trained = trained
+        chosen = [layer for layer in described.layers if updated is None or layer.name in updated]
+        here = {parameter.name for layer in chosen for parameter in layer.parameters}
+        named = [(name, parameter) for name, parameter in trained.items() if name in here]
+        self._optimizer = build_optimizer(optimizer, named) if named else None
+
+    def step(self) -> list[torch.Tensor]:
+        """Update, and forget the gradients. Answers with the optimizer's state."""
+        if self._optimizer is not None:
+            self._optimizer.step()
+        for parameter in self._trained.values():
+            parameter.grad = None
+        if self._optimizer is None:
+            return []
+        state = self._optimizer.state.values()
+        return [v for values in state for v in values.values() if isinstance(v, torch.Tensor)]
+
+
+def _pass(
+    model: nn.Module, inputs: Tensors, targets: Tensors, task: Task, computation: Computation, step: _Step
+) -> None:
+    """One micro-batch, with what `engine/runtime/trainer.py` holds of it."""
+    step.enter("forward")
+    with computation.training(inputs):
+        loss = task(model, inputs, targets)
+    scaled = loss.total * (1.0 / count(targets))
+    step.saved = Counter(
+        {h.layer or "": size for h, size in step.ledger.live().items() if h.part == "forward"}
+    )
+    step.enter("backward")
+    with computation.backward():
+        scaled.backward()
+
+
+def _watch(surroundings: ExitStack, model: nn.Module, described: ModelDescription, step: _Step) -> None:
+    modules = dict(model.named_modules(remove_duplicate=False))
+    for layer in described.layers:
+        if layer.name in modules:
+            told = before_forward(modules[layer.name], partial(step.entering, layer.name))
+            surroundings.callback(told.remove)
+
+
+def _accumulated(ledger: Ledger, parameter: torch.Tensor) -> None:
+    if parameter.grad is not None:
+        ledger.book([parameter.grad], Holder("gradients"))
+
+
+def _found(ledger: Ledger, step: _Step, first: int) -> Peak:
+    parts: Counter[str] = Counter(dict.fromkeys(PARTS, 0))
+    for holder, size in ledger.at_peak.items():
+        parts[_MADE.get(holder.part, holder.part)] += size
+    return Peak(
+        total=ledger.peak,
+        parts=dict(parts),
+        saved={name: step.saved[name] for name in step.layers if step.saved[name]},
+        when=ledger.during.part,
+        layer=ledger.during.layer,
+        first=first,
+    )

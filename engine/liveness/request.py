@@ -1,0 +1,109 @@
+"""A request to predict: the job's own model, on samples like those of its data, without values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from engine.axes.memory import ACTIVATIONS
+from engine.errors import UserError
+from engine.inputs.batch import Tensors, every, of_type
+from engine.inputs.build import find_task, load_dataset
+from engine.inputs.entrypoint import check_directories
+from engine.inputs.reading import read
+from engine.inputs.task import Task
+from engine.instrumentation.raw_memory import notice
+from engine.liveness.blocks import blocks_of
+from engine.liveness.peak import peak_of
+from engine.memory.blocks import Asked
+from engine.models.build import build_model
+from engine.models.fit import fitted
+from engine.plan.description import ModelDescription
+from engine.plan.job import SourceSpec
+from engine.plan.mechanism_options import options_of
+from engine.plan.serde import from_plain, to_plain
+from engine.plan.updates import OptimizerSpec
+from engine.user_code import explain
+
+_SAMPLES = 2
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """See `engine/liveness/__main__.py`. Raises UserError for whatever the job got wrong, and for a model that cannot
+    run without values."""
+    notice()  # before a user's module keeps a pointer
+    source = from_plain(SourceSpec, request.get("model"), "model")
+    data = from_plain(SourceSpec, request.get("data"), "data")
+    described = ModelDescription.from_dict(request["described"])
+    check_directories(source, data)
+    dataset = load_dataset(fitted(data, source))
+    task = find_task(source, data)
+    inputs, targets = read(dataset.train, (np.arange(_SAMPLES) + dataset.example) % len(dataset.train))
+    inputs = of_type(torch.float64 if request["precision"] == "float64" else None, inputs)
+    try:
+        with torch.device("meta"):
+            model = build_model(source, request["precision"])
+        if request.get("blocks"):
+            given, wanted = _without_values((inputs, targets), _SAMPLES)
+            found = blocks_of(model, described, given, wanted, task)
+            return replace(described, blocks=found).to_dict()
+        return {"peak": _peak(request, model, described, inputs, targets, task)}
+    except UserError:
+        raise
+    except Exception as error:  # a model that looks at values cannot run without them
+        raise UserError(
+            "model",
+            source.name or source.entrypoint,
+            "what its steps hold in memory cannot be predicted, since it fails on tensors without values:"
+            f" {explain(error, [source.directory, data.directory])}",
+            "Let its forward and its loss look at no values, or measure a job",
+        ) from error
+
+
+def _peak(
+    request: dict[str, Any],
+    model: nn.Module,
+    described: ModelDescription,
+    inputs: Tensors,
+    targets: Tensors,
+    task: Task,
+) -> Any:
+    choices = {
+        layer: Asked(
+            choice["activations"],
+            options_of(
+                ACTIVATIONS[choice["activations"]], choice["options"], f"layers.{layer}.activation_options"
+            ),
+        )
+        for layer, choice in request["choices"].items()
+    }
+    given, wanted = _without_values((inputs, targets), request["samples"])
+    optimizer = from_plain(OptimizerSpec, request["optimizer"], "optimizer")
+    found = peak_of(
+        model,
+        described,
+        given,
+        wanted,
+        task,
+        optimizer,
+        choices,
+        micro_batches=request["micro_batches"],
+        updated=request["updated"],
+    )
+    return to_plain(found)
+
+
+def _without_values(batch: tuple[Tensors, Tensors], samples: int) -> tuple[Tensors, Tensors]:
+    """So many samples like these, and their targets."""
+    inputs, targets = batch
+    like = partial(_like, samples)
+    return every(like, inputs), every(like, targets)
+
+
+def _like(samples: int, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.new_empty((samples, *tensor.shape[1:]), device="meta")

@@ -1,0 +1,126 @@
+"""A worker's memory: the predicted peak of its step beside what its plan declares, and what to ask for it. No torch
+here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from engine.axes.memory import ACTIVATIONS
+from engine.errors import UserError
+from engine.plan.cluster import parties
+from engine.plan.description import LayerDescription, ModelDescription
+from engine.plan.job import JobSpec
+from engine.plan.mechanism_options import changed
+from engine.plan.memory import held
+from engine.plan.peak import LayerMemory, Peak, WorkerMemory
+from engine.plan.plan import Plan, Wrapper
+from engine.plan.serde import to_plain
+from engine.plan.units_of_measure import format_bytes
+
+
+def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> dict[str, Any]:
+    """What `python -m engine.liveness` is asked for worker 0. Raises UserError for what nobody predicts yet."""
+    remedy = "Predict it for a replica that trains in float32 on the host"
+    if isinstance(plan, Wrapper):
+        raise UserError(
+            "strategy.name", plan.runner, "PyTorch's own runner keeps memory that is not predicted", remedy
+        )
+    if job.fidelity != "train":
+        raise UserError(
+            "fidelity", job.fidelity, "a rehearsal computes nothing, and has no activations", remedy
+        )
+    if plan.edges or plan.pipeline is not None:
+        raise UserError(
+            "strategy.name", plan.strategy, "the peak of a part of a model is not predicted", remedy
+        )
+    if job.training.precision == "bf16":
+        raise UserError("training.precision", "bf16", "what autocast holds is not predicted", remedy)
+    samples = job.pass_samples(job.cluster.workers)
+    return {
+        "model": to_plain(job.model),
+        "data": to_plain(job.data),
+        "precision": job.training.precision,
+        "samples": samples,
+        "micro_batches": job.training.micro_batches,
+        "optimizer": to_plain(job.optimizer),
+        "updated": [layer.layer for layer in plan.layers if layer.update == "worker"],
+        "described": model.to_dict(),
+        "choices": {
+            layer.layer: {"activations": layer.activations, "options": to_plain(layer.activation_options)}
+            for layer in plan.layers
+            if "as-is" not in ACTIVATIONS[layer.activations].traits
+        },
+    }
+
+
+def worker_memory(job: JobSpec, plan: Plan, model: ModelDescription, peak: Peak) -> WorkerMemory:
+    """What `peak` and the plan say of worker 0."""
+    first = next(party for party in parties(plan, job.cluster.workers, job.network.hosts) if party.rank == 0)
+    declared = held(plan, model, first, job.cluster.workers)
+    whole = ("parameters", "gradients", "optimizer state")
+    chosen = {layer.layer: layer for layer in plan.layers}
+    updated = [
+        layer for layer in model.layers if layer.name not in chosen or chosen[layer.name].update == "worker"
+    ]
+    served = declared["optimizer state"] - sum(_trained(layer) for layer in updated)
+    beside = served + sum(size for part, size in declared.items() if part not in whole)
+    layers = [
+        LayerMemory(
+            layer=layer.name,
+            kind=layer.kind,
+            activations=changed(chosen[layer.name].activations, chosen[layer.name].memory)
+            if layer.name in chosen
+            else "keep",
+            declared=layer.parameter_bytes + _trained(layer),
+            saved=peak.saved.get(layer.name, 0),
+        )
+        for layer in model.layers
+    ]
+    found = WorkerMemory(
+        samples=job.pass_samples(job.cluster.workers),
+        total=peak.total + beside,
+        peak=peak,
+        declared=declared,
+        beside=beside,
+        layers=layers,
+        text="",
+    )
+    return replace(found, text=_text(found))
+
+
+def _trained(layer: LayerDescription) -> int:
+    return sum(p.nbytes for p in layer.parameters if p.trainable)
+
+
+def _text(memory: WorkerMemory) -> str:
+    """As a table in plain text."""
+    head = ("layer", "kind", "activations", "declared", "saved for backward")
+    rows = [
+        (row.layer, row.kind, row.activations, format_bytes(row.declared), format_bytes(row.saved))
+        for row in memory.layers
+    ]
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (head, *rows)
+    ]
+    peak = memory.peak
+    where = f" at {peak.layer}" if peak.layer else ""
+    at_work = {"again": "a second forward", "update": "the update"}.get(peak.when, peak.when)
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"worker 0, passes of {memory.samples} samples: {format_bytes(memory.total)} at the most,"
+            f" in {at_work}{where}",
+            f"predicted: {_named(peak.parts)}",
+            f"declared: {_named(memory.declared)}",
+            f"the first two steps: {format_bytes(peak.first + memory.beside)}",
+        ]
+    )
+
+
+def _named(parts: Mapping[str, int]) -> str:
+    return ", ".join(f"{part} {format_bytes(size)}" for part, size in parts.items() if size) or "nothing"

@@ -1,0 +1,78 @@
+import { Button, Group, Stack, Table, Text } from "@mantine/core";
+import { IconRulerMeasure } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
+import { client, unwrap } from "../api/client";
+import type { JobSpec } from "../api/types";
+import { formatBytes } from "../lib/format";
+import { layerTitle } from "../lib/layerTitle";
+import { highest, madeOf, memoryRows } from "../lib/memoryRows";
+import { Problem } from "./Problem";
+import { TakeTable } from "./TakeTable";
+
+interface Props {
+  /** The specification whose plan is shown. */
+  spec: () => JobSpec;
+  /** What its file is called. */
+  file: string;
+}
+
+/** Predicts, for who asks, what a worker of the job would hold in memory. Another specification needs another key. */
+export function WorkerMemory({ spec, file }: Props) {
+  const predict = useMutation({
+    mutationFn: () => unwrap(client.POST("/api/v1/plans/memory", { body: spec() })),
+  });
+  const found = predict.data;
+  return (
+    <Stack gap="xs" mt="sm">
+      <Group gap="sm">
+        <Button
+          size="compact-sm"
+          variant="light"
+          leftSection={<IconRulerMeasure size={14} />}
+          loading={predict.isPending}
+          onClick={() => predict.mutate()}
+          data-testid="predict-memory"
+        >
+          Predict a worker's memory
+        </Button>
+        <Text size="xs" c="dimmed">
+          {found ? highest(found) : "On the host, without running the job. Takes seconds."}
+        </Text>
+      </Group>
+      {predict.error && <Problem error={predict.error} testId="memory-problem" />}
+      {found && (
+        <>
+          <Text size="xs" c="dimmed" data-testid="memory-parts">
+            {madeOf(found)
+              .map(([part, bytes]) => `${part} ${formatBytes(bytes)}`)
+              .join(", ")}
+          </Text>
+          <TakeTable file={`${file} memory`} rows={() => memoryRows(found)}>
+            <Table.ScrollContainer minWidth={380} mah={320} type="native">
+              <Table fz="xs" verticalSpacing={4} stickyHeader data-testid="memory-table">
+                <Table.Thead>
+                  <Table.Tr>
+                    <Table.Th>Layer</Table.Th>
+                    <Table.Th>Activations</Table.Th>
+                    <Table.Th ta="right">Declared</Table.Th>
+                    <Table.Th ta="right">Saved for backward</Table.Th>
+                  </Table.Tr>
+                </Table.Thead>
+                <Table.Tbody>
+                  {found.memory.layers.map((row) => (
+                    <Table.Tr key={row.layer}>
+                      <Table.Td>{layerTitle(row)}</Table.Td>
+                      <Table.Td>{row.activations}</Table.Td>
+                      <Table.Td ta="right">{formatBytes(row.declared)}</Table.Td>
+                      <Table.Td ta="right">{formatBytes(row.saved)}</Table.Td>
+                    </Table.Tr>
+                  ))}
+                </Table.Tbody>
+              </Table>
+            </Table.ScrollContainer>
+          </TakeTable>
+        </>
+      )}
+    </Stack>
+  );
+}

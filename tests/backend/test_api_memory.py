@@ -1,0 +1,70 @@
+"""What a worker would hold in memory, over the API: predicted beside what the plan declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.backend.job_specs import job_spec
+
+MODEL = {"name": "bn-cnn"}
+
+
+def memory(api: TestClient, **changes: Any) -> dict[str, Any]:
+    answer = api.post("/api/v1/plans/memory", json=job_spec(model=MODEL, **changes))
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()["memory"]
+    return found
+
+
+def test_a_worker_holds_less_where_activations_are_recomputed(api: TestClient) -> None:
+    batch = {"steps": 2, "global_batch": 128}
+    kept = memory(api, training=batch)
+    dropped = memory(api, training=batch, overrides=[{"activations": "recompute"}])
+    assert kept["total"] == kept["peak"]["total"] + kept["beside"]
+    assert sum(kept["peak"]["parts"].values()) == kept["peak"]["total"]
+    assert dropped["total"] < kept["total"]
+    saved = {row["layer"]: row["saved"] for row in kept["layers"]}
+    # A convolution's result, which batch normalization saves; the result of that, which ReLU writes to; statistics.
+    image = kept["samples"] * 32 * 8 * 8 * 4
+    assert saved["0"] == image
+    assert saved["1"] == image + 2 * 32 * 4
+    assert {row["layer"]: row["declared"] for row in kept["layers"]}["0"] == 2 * 32 * 9 * 4
+    assert {row["activations"] for row in dropped["layers"]} == {"recompute"}
+    assert f"passes of {kept['samples']} samples" in kept["text"]
+    assert memory(api, training=batch) == kept
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "strategy.name": ({"strategy": {"name": "ddp"}, "cluster": {"workers": 2}}, "PyTorch's own runner"),
+    "training.precision": ({"training": {"steps": 1, "precision": "bf16"}}, "autocast"),
+    "training.steps": ({"training": {"steps": 0}}, "greater than zero"),
+}
+
+
+@pytest.mark.parametrize("field", REFUSED)
+def test_what_nobody_predicts_is_refused_at_its_field(field: str, api: TestClient) -> None:
+    changes, says = REFUSED[field]
+    answer = api.post("/api/v1/plans/memory", json={**job_spec(model=MODEL), **changes})
+    assert answer.status_code == 422
+    assert field in answer.text
+    assert says in answer.text
+
+
+def test_a_model_that_looks_at_values_is_refused_with_its_line(api: TestClient, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n"
+        "class Net(nn.Sequential):\n"
+        "    def forward(self, x):\n"
+        "        return super().forward(x if x.sum().item() > 0 else -x)\n"
+        "def build():\n"
+        "    return Net(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    own = {"entrypoint": "net:build", "directory": str(tmp_path)}
+    answer = api.post("/api/v1/plans/memory", json=job_spec(model=own))
+    assert answer.status_code == 422
+    assert "cannot be predicted" in answer.text
+    assert "net.py" in answer.text

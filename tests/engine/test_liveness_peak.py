@@ -1,0 +1,225 @@
+"""What a step is predicted to hold at the most, beside what the allocator of the host counts on real steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from engine.axes.memory import ACTIVATIONS
+from engine.inputs.task import classification
+from engine.liveness.measured import measured_peak
+from engine.liveness.peak import peak_of
+from engine.memory.blocks import Asked
+from engine.models import registry
+from engine.plan.mechanism_options import options_of
+from engine.plan.peak import PARTS, Peak
+from engine.plan.updates import OptimizerSpec
+from tests.memory import layers_of
+
+SGD = OptimizerSpec(name="sgd", learning_rate=0.1, options={"momentum": 0.9})
+ADAM = OptimizerSpec(name="adam", learning_rate=0.1)
+EVERY = ("keep", "recompute", "swap")
+
+
+class Residual(nn.Sequential):
+    """Convolutions of every kind that a kernel treats otherwise, and sums of their results."""
+
+    class Block(nn.Module):
+        def __init__(self, width: int, kernel: int, groups: int, stride: int = 1) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(width, width, kernel, stride, kernel // 2, groups=groups)
+            self.norm = nn.BatchNorm2d(width)
+            self.down = nn.MaxPool2d(stride, ceil_mode=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(self.down(x) + self.norm(self.conv(x)))
+
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Conv2d(3, 24, 7, stride=2, padding=3),
+            self.Block(24, 3, 1),
+            self.Block(24, 1, 1),
+            self.Block(24, 3, 24),
+            self.Block(24, 5, 2, stride=2),
+            self.Block(24, 1, 1, stride=2),
+            nn.Conv2d(24, 40, 3),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(40, 10),
+        )
+
+
+class Transformer(nn.Module):
+    """Words in, encoder layers, a class out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(100, 32)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1, batch_first=True, norm_first=True)
+            for _ in range(3)
+        )
+        self.output = nn.Linear(32, 10)
+
+    def forward(self, words: Tensor) -> Tensor:
+        hidden = self.embedding(words)
+        for layer in self.layers:
+            hidden = layer(hidden)
+        return self.output(hidden.mean(1))
+
+
+class Recurrent(nn.Module):
+    """LSTMs that oneDNN computes: of several layers, in both directions, of odd sizes, with and without biases."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.LSTM(20, 36, num_layers=2, dropout=0.3, bidirectional=True)
+        self.second = nn.LSTM(72, 64, bias=False, batch_first=True)
+        self.third = nn.GRU(64, 24)
+        self.output = nn.Linear(24, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden, _ = self.third(self.second(self.first(x)[0])[0])
+        return self.output(hidden).transpose(1, 2)
+
+
+def of_catalogue(name: str, **options: Any) -> Callable[[], nn.Module]:
+    return lambda: registry.build(name, options)
+
+
+Batch = Callable[[], tuple[Tensor, Tensor]]
+
+
+def images(count: int, channels: int, side: int) -> Batch:
+    return lambda: (torch.zeros(count, channels, side, side), torch.zeros(count, dtype=torch.int64))
+
+
+def words(*shape: int, targets: tuple[int, ...]) -> Batch:
+    return lambda: (torch.zeros(shape, dtype=torch.int64), torch.zeros(targets, dtype=torch.int64))
+
+
+LM = {"vocabulary": 300, "hidden": 96, "layers": 2}
+NMT = {"vocabulary": 60, "hidden": 24, "layers": 1}
+MODELS: dict[str, tuple[Callable[[], nn.Module], Batch]] = {
+    "residual": (Residual, images(16, 3, 36)),
+    "resnet-digits": (of_catalogue("resnet-digits"), images(48, 1, 8)),
+    "vgg-small": (of_catalogue("vgg-small", width=16, hidden=128), images(20, 3, 32)),
+    "transformer": (Transformer, words(12, 20, targets=(12,))),
+    "attention": (of_catalogue("attention"), images(96, 1, 8)),
+    "lstm-lm": (of_catalogue("lstm-lm", **LM), words(12, 20, targets=(12, 20))),
+    "attention-nmt": (of_catalogue("attention-nmt", **NMT), words(16, 2, 6, targets=(16, 6))),
+    "recurrent": (Recurrent, lambda: (torch.zeros(6, 9, 20), torch.zeros(6, 9, dtype=torch.int64))),
+    "mixed": (of_catalogue("mixed"), images(64, 1, 8)),
+    "frozen": (of_catalogue("frozen"), images(64, 1, 8)),
+}
+
+
+def asked(model: nn.Module, activations: str | Mapping[str, str]) -> dict[str, Asked]:
+    names = [layer.name for layer in layers_of(model).layers if any(p.trainable for p in layer.parameters)]
+    chosen = dict.fromkeys(names, activations) if isinstance(activations, str) else activations
+    return {
+        name: Asked(value, options_of(ACTIVATIONS[value], {}, ""))
+        for name, value in chosen.items()
+        if value != "keep"
+    }
+
+
+def predicted(
+    make: Callable[[], nn.Module], batch: Batch, activations: Any, optimizer: OptimizerSpec = SGD, **more: Any
+) -> Peak:
+    with torch.device("meta"):
+        model, (inputs, targets) = make(), batch()
+    choices = asked(model, activations)
+    return peak_of(model, layers_of(model), inputs, targets, classification, optimizer, choices, **more)
+
+
+def compared(
+    make: Callable[[], nn.Module],
+    batch: Batch,
+    activations: Any,
+    folder: Path,
+    optimizer: OptimizerSpec = SGD,
+    **more: Any,
+) -> Peak:
+    """The prediction, which is within 2 % of what is measured."""
+    found = predicted(make, batch, activations, optimizer, **more)
+    torch.manual_seed(0)
+    model, (inputs, targets) = make(), batch()
+    measured = measured_peak(
+        model,
+        layers_of(model),
+        inputs,
+        targets,
+        classification,
+        optimizer,
+        asked(model, activations),
+        scratch=str(folder),
+        **more,
+    )
+    print(f"measured {measured:,}, predicted {found.total:,}: {100 * (found.total / measured - 1):+.2f} %")
+    assert abs(found.total - measured) <= 0.02 * measured
+    return found
+
+
+@pytest.mark.parametrize("activations", EVERY)
+@pytest.mark.parametrize("name", MODELS)
+def test_the_peak_is_what_the_allocator_counts(name: str, activations: str, tmp_path: Path) -> None:
+    found = compared(*MODELS[name], activations, tmp_path)
+    assert set(found.parts) == set(PARTS)
+    assert sum(found.parts.values()) == found.total
+    assert found.first >= found.total - found.parts["optimizer state"]
+
+
+def test_each_layer_may_have_its_own_mechanism(tmp_path: Path) -> None:
+    make, batch = MODELS["residual"]
+    names = list(asked(make(), "swap"))
+    mixed = {name: EVERY[at % 3] for at, name in enumerate(dict.fromkeys(n.partition(".")[0] for n in names))}
+    activations = {name: mixed[name.partition(".")[0]] for name in names}
+    found = compared(make, batch, activations, tmp_path)
+    assert found.total < predicted(make, batch, "keep").total
+
+
+def test_micro_batches_and_an_optimizer_of_two_states_are_counted(tmp_path: Path) -> None:
+    make, batch = MODELS["vgg-small"]
+    one = compared(make, batch, "recompute", tmp_path, ADAM)
+    two = compared(make, batch, "recompute", tmp_path, ADAM, micro_batches=2)
+    assert one.parts["optimizer state"] >= 2 * one.parts["parameters"]
+    assert two.total > one.total  # the first one's gradients are there while the second one's are computed
+
+
+def test_a_layer_that_a_server_updates_has_no_optimizer_here() -> None:
+    make, batch = MODELS["vgg-small"]
+    here = predicted(make, batch, "keep", updated=["fc8"])
+    assert 0 < here.parts["optimizer state"] < predicted(make, batch, "keep").parts["optimizer state"] / 10
+    assert predicted(make, batch, "keep", updated=[]).parts["optimizer state"] == 0
+
+
+CONVOLUTIONS = [
+    (2, 24, 24, 1, 1),
+    (16, 24, 24, 1, 1),
+    (16, 3, 40, 3, 1),
+    (2, 64, 256, 3, 1),
+    (8, 16, 16, 3, 16),
+]
+
+
+@pytest.mark.parametrize(("samples", "inputs", "outputs", "kernel", "groups"), CONVOLUTIONS)
+def test_what_a_convolution_holds_while_it_runs_is_counted(
+    samples: int, inputs: int, outputs: int, kernel: int, groups: int, tmp_path: Path
+) -> None:
+    """Small and large batches and weights, images and activations, groups: oneDNN copies some of it, or none."""
+
+    def make() -> nn.Module:
+        return nn.Sequential(
+            nn.Conv2d(inputs, inputs, 1, groups=inputs),
+            nn.Conv2d(inputs, outputs, kernel, groups=groups),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        )
+
+    compared(make, images(samples, inputs, 10), "keep", tmp_path)
