@@ -15,10 +15,11 @@ from torch.nn.utils.rnn import pack_sequence
 from engine.axes.memory_options import ThroughTimeOptions
 from engine.errors import TrainingError, UserError
 from engine.instrumentation.module_calls import around_forward
+from engine.liveness.measured import peak_bytes
 from engine.memory.mechanism import Block, Passes, Site
 from engine.memory.through_time import ThroughTime
 from engine.strategies import build_plan
-from tests.memory import Noting, install, peak_bytes
+from tests.memory import Noting, install
 from tests.plans import job, made_up
 
 LAYERS: dict[str, Callable[[], nn.RNNBase]] = {
