@@ -168,13 +168,13 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     try:
         with torch.device("meta"):
             model = build_model(source, precision)
-        _check_words(model, dataset)
+        _check_length(model, dataset)
         batch = on("meta", inputs), on("meta", targets)
         described = describe(model, *batch, name, task, scores, autocast=autocast)
     except Exception as meta_error:  # a model that looks at values cannot run without them
         try:
             model = build_model(source, precision)
-            _check_words(model, dataset)
+            _check_length(model, dataset)
             described = describe(model, inputs, targets, name, task, autocast=autocast)
         except UserError:
             raise
@@ -188,6 +188,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
             f"gives scores for {min(scores)} classes (or words), and the data have {dataset.classes}",
             f"Set the model's option to {dataset.classes}, or choose other data",
         )
+    _check_words(model, dataset)
     own = {"model": defaults(source, "model"), "data": defaults(data, "data")}
     return replace(
         described,
@@ -219,18 +220,22 @@ def _fails(
     )
 
 
-def _check_words(model: nn.Module, dataset: Dataset) -> None:
-    """Raises UserError where the model has no place for a word of the data: two samples need not have it, and on meta
-    tensors nobody looks one up. Or no place for so many."""
-    if (most := getattr(model, "most_words", None)) is not None and (words := dataset.input_shape[-1]) > most[
-        1
-    ]:
+def _check_length(model: nn.Module, dataset: Dataset) -> None:
+    """Raises UserError where a sample of the data has more words than the model has positions for."""
+    option, most = getattr(model, "most_words", ("", None))
+    words = dataset.input_shape[-1]
+    if most is not None and words > most:
         raise UserError(
-            f"model.options.{most[0]}",
-            most[1],
+            f"model.options.{option}",
+            most,
             f"a sample of the data has {words} words",
             f"Set it to {words} or more, or choose data with fewer words in a sample",
         )
+
+
+def _check_words(model: nn.Module, dataset: Dataset) -> None:
+    """Raises UserError where the model has no place for a word of the data: two samples need not have it, and on meta
+    tensors nobody looks one up."""
     for (option, known), words in zip(getattr(model, "input_words", ()), dataset.input_words, strict=False):
         if words > known:
             raise UserError(

@@ -73,7 +73,7 @@ def test_a_peer_has_a_plan_without_layers(api: TestClient) -> None:
 def test_defaults_are_stored_with_the_job(api: TestClient) -> None:
     spec = submit(api)["spec"]
     assert spec["optimizer"]["name"] == "sgd"
-    assert spec["evaluation"] == {"every_epochs": 1.0, "at_end": True}
+    assert spec["evaluation"] == {"every_epochs": 1.0, "every_steps": None, "at_end": True}
 
 
 def test_the_same_key_answers_the_same_job(api: TestClient) -> None:

@@ -204,6 +204,7 @@ def test_a_stretch_is_of_the_links_that_are_drawn_also_where_an_address_names_on
     page.on("request", lambda request: asked.append(request.url) if "/stretch?" in request.url else None)
     page.goto(f"/jobs/{job}?tab=links&interfaces=0:gone&from_ns={step['from_ns']}&to_ns={step['to_ns']}")
     expect(page.get_by_test_id("stretch-table")).to_be_visible()
+    shown(page, "utilization")
     drawn = page.get_by_test_id("figure-utilization").evaluate("chart => chart._fullLayout.meta.shown")
     assert {tuple(parse_qs(urlsplit(url).query)["link"]) for url in asked} == {(",".join(drawn),)}
 
