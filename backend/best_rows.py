@@ -15,8 +15,11 @@ def rows(best: RaceBest, criterion: Criterion) -> list[tuple[str, ...]]:
 
 
 def _row(best: RaceBest, criterion: Criterion, place: BestPlace) -> tuple[str, ...]:
-    leads = place.behind is None and any(other.worse for other in criterion.places)
-    said = "behind" if place.worse else "best" if leads else "no difference seen"
+    first = criterion.places[0]
+    if place.behind is None:
+        said = "best" if any(other.worse for other in criterion.places) else "first"
+    else:
+        said = "behind" if place.worse else f"no difference from {first.name} seen"
     return (
         _value(best, criterion, place.value),
         _ends(*(None if end is None else _value(best, criterion, end) for end in (place.low, place.high))),
@@ -52,13 +55,13 @@ def _ends(low: str | None, high: str | None) -> str:
     return "-" if low is None or high is None else f"{low} to {high}"
 
 
-CURVE_HEAD = ("step", "samples", "MB sent", "seconds")
+CURVE_HEAD = ("step", "samples", "MB sent", "seconds", "runs")
 
 
 def last(best: RaceBest, curve: BestCurve) -> tuple[str, ...]:
     """A member's name, its last score with its interval, and at what CURVE_HEAD names it was reached."""
     if not curve.points:
-        return (curve.name, "-", "-", *("-" for _ in CURVE_HEAD))
+        return (curve.name, "-", "-", *("-" for _ in CURVE_HEAD[:-1]), str(curve.rounds))
     point = curve.points[-1]
     ends = (None if end is None else score(best, end) for end in (point.low, point.high))
     sent = None if point.sent_bytes is None else point.sent_bytes / 1e6
@@ -70,4 +73,5 @@ def last(best: RaceBest, curve: BestCurve) -> tuple[str, ...]:
         f"{point.samples:,.0f}",
         number(sent, "{:.1f}"),
         f"{point.seconds:.1f}",
+        str(curve.rounds),
     )

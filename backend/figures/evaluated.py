@@ -17,18 +17,20 @@ class Evaluated:
     step: np.ndarray
     """After so many steps, worker 0's where workers drift."""
     samples: np.ndarray
-    """Trained on until then, of each worker those of the steps that it had ended."""
+    """Of these steps, of every worker that made them: where workers drift, the others made more of theirs by then, or
+    fewer."""
     sent_bytes: np.ndarray
     """Sent until then on all links; NaN where nobody counted any."""
     seconds: np.ndarray
     """Since the job's first step began."""
     value: np.ndarray
+    """Not finite where the run had diverged."""
 
 
 def evaluated(source: Source, metric: str) -> Evaluated:
-    """Every finite value of `test_accuracy` or `test_loss`."""
+    """Every value of `test_accuracy` or `test_loss`, also those that are no finite number: without them a run that
+    diverged would be one that ended sooner."""
     rows = source.metric(metric)
-    rows = rows[np.isfinite(rows["value"])]
     at = rows["at"].astype(np.int64)
     return Evaluated(
         step=rows["step"].astype(np.float64),

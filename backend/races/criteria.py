@@ -8,15 +8,18 @@ that were trained, and whoever still rose there is named.
 A round is a block: everybody ran once, from the same seed where rounds have seeds of their own. Two plans differ by the
 mean over blocks of their difference within the block, its interval is Student's t over blocks, and the error of 5 % is
 divided among all pairs (Bonferroni), as in `ranking.py`. Speed is compared by logarithms. A difference counts where
-its interval leaves out zero and it is not smaller than `SMALLEST`; else none is seen. Of plans that are equal, at most
-one race in twenty shows a difference by a criterion.
+its interval leaves out zero and it is not smaller than `SMALLEST`; else none is seen. Of races whose plans are equal,
+at most one in twenty shows a difference by any one of the four criteria, taken by itself.
+
+Who failed in a round, or whose score was no finite number, is compared with nobody: its better seeds would count for
+it, and the others would have to leave out those that it lacks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -44,7 +47,18 @@ class Course:
     seconds: tuple[float, ...]
     """Since its first step."""
     score: tuple[float, ...]
+    """Not finite where the run had diverged."""
     samples_per_s: float | None
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a score was no finite number."""
+        return not all(map(math.isfinite, self.score))
+
+
+Why = Literal["out", "diverged", "late", "few", "none"]
+"""Why a member is not compared: it failed in a round or cannot run; a score of it was no finite number; it was first
+evaluated after the others had ended; it shares too few blocks with the others; it has no figure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +89,8 @@ class Judged:
     places: tuple[Place, ...]
     blocks: int
     """On how many blocks it rests."""
-    absent: tuple[int, ...]
-    """Members without a figure by this criterion in enough blocks."""
+    absent: Mapping[int, Why]
+    """Who is not compared, and why."""
 
     @property
     def enough(self) -> bool:
@@ -100,12 +114,16 @@ Runs = Mapping[int, Mapping[Any, Course]]
 
 def judge(runs: Runs, score: Score, out: Collection[int] = (), *, reseed: bool = True) -> tuple[Judged, ...]:
     """All four criteria, in the order of NAMES. Runs without any evaluation have a speed only. Who is `out` is compared
-    where it leaves the others enough blocks. Without `reseed` all blocks have one seed: they repeat one score, and are
-    one block for all that is said of scores."""
+    with nobody, unless all are. Without `reseed` all blocks have one seed: they repeat one score, and are one block for
+    all that is said of scores."""
     scored = {member: {block: run for block, run in own.items() if run.score} for member, own in runs.items()}
+    diverged = {member for member, own in scored.items() if any(run.diverged for run in own.values())}
     if not reseed:
         scored = _first(scored)
-    every = [run for own in scored.values() for run in own.values()]
+    scored = {member: {} if member in diverged else own for member, own in scored.items()}
+    # Who is not compared says nothing of where the others are.
+    group, over = _group({member: own for member, own in scored.items() if own}, out)
+    every = [scored[member][block] for member in group for block in over]
     time = min((run.seconds[-1] for run in every), default=None)
     samples = min((run.samples[-1] for run in every), default=None)
     speed = {
@@ -115,13 +133,42 @@ def judge(runs: Runs, score: Score, out: Collection[int] = (), *, reseed: bool =
     best, sign = (max, 1.0) if score == "accuracy" else (min, -1.0)
     attained = {m: {b: best(run.score) for b, run in own.items()} for m, own in scored.items()}
     in_time, in_samples = _at(scored, time, "seconds"), _at(scored, samples, "samples")
-    smallest = SMALLEST[score]
+    grain = _grain(run for own in scored.values() for run in own.values()) if score == "accuracy" else 0.0
+    scores = _Rules(smallest=SMALLEST[score], sign=sign, grain=grain)
+
+    def judged(name: Name, values: Mapping[int, Mapping[Any, float]], at: float | None = None) -> Judged:
+        if name == "speed":
+            return _judged(name, values, out, _Rules(smallest=SMALLEST["speed"]))
+        found = _judged(name, values, out, scores, at=at)
+        late = {m for m, why in found.absent.items() if why != "out" and len(values[m]) < len(scored[m])}
+        told: dict[int, Why] = {
+            member: "diverged" if member in diverged else "late" if member in late else why
+            for member, why in found.absent.items()
+        }
+        return replace(found, absent=told)
+
     return (
-        _judged("speed", speed, out, smallest=SMALLEST["speed"]),
-        _judged("attained", attained, out, smallest=smallest, sign=sign),
-        _judged("in_time", in_time, out, smallest=smallest, sign=sign, at=time),
-        _judged("in_samples", in_samples, out, smallest=smallest, sign=sign, at=samples),
+        judged("speed", speed),
+        judged("attained", attained),
+        judged("in_time", in_time, time),
+        judged("in_samples", in_samples, samples),
     )
+
+
+def _grain(runs: Iterable[Course]) -> float:
+    """By how much two accuracies differ at least: a sample of the test data, or, where few accuracies are known, a
+    multiple of that. 0 where they are all equal."""
+    gaps = np.diff(np.sort([value for run in runs for value in run.score]))
+    return float(min(gaps[gaps > 1e-9], default=0.0))  # closer ones are one, computed in two ways
+
+
+def _group(known: Mapping[int, Mapping[Any, object]], out: Collection[int]) -> tuple[list[int], list[Any]]:
+    """Who is compared, and over which blocks. Each member of `known` has a block."""
+    staying = {member: own for member, own in known.items() if member not in out} or known
+    if not staying:
+        return [], []
+    group = compared(staying, ())
+    return group, [block for block in staying[group[0]] if all(block in staying[one] for one in group)]
 
 
 def _first(runs: Runs) -> dict[int, dict[Any, Course]]:
@@ -138,7 +185,7 @@ def still_rising(run: Course, score: Score) -> bool:
     """Whether the best score within the last quarter of the evaluations is better than the best before it by more than
     SMALLEST: with more steps it would probably attain more."""
     count = max(1, round(STILL_RISING * len(run.score)))
-    if len(run.score) <= count:
+    if len(run.score) <= count or run.diverged:
         return False
     sign = 1 if score == "accuracy" else -1
     signed = [sign * value for value in run.score]
@@ -158,30 +205,39 @@ def _at(runs: Runs, at: float | None, axis: Literal["seconds", "samples"]) -> di
     return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Rules:
+    """How the figures of a criterion are compared."""
+
+    smallest: float
+    sign: float = 1.0
+    """Times this the higher figure is the better one."""
+    grain: float = 0.0
+    """Figures are multiples of it."""
+
+
 def _judged(
     name: Name,
     values: Mapping[int, Mapping[Any, float]],
     out: Collection[int],
+    rules: _Rules,
     *,
-    smallest: float,
-    sign: float = 1.0,
     at: float | None = None,
 ) -> Judged:
-    """`values`: scores, or logarithms of speeds; times `sign` the higher is the better."""
+    """`values`: scores, or logarithms of speeds."""
     known = {member: own for member, own in values.items() if own}
-    if not known:
-        return Judged(name=name, at=at, places=(), blocks=0, absent=tuple(values))
-    group = compared(known, out)
-    over = [block for block in known[group[0]] if all(block in known[member] for member in group)]
+    group, over = _group(known, out)
+    sign, rounding = rules.sign, rules.grain / math.sqrt(12)  # the standard deviation of what rounding leaves
     mean = {member: float(np.mean([known[member][block] for block in over])) for member in group}
     order = sorted(group, key=lambda member: -sign * mean[member])
     pairs = max(1, math.comb(len(order), 2))
     places = []
     for number, member in enumerate(order):
         gaps = [sign * (known[order[0]][block] - known[member][block]) for block in over]
-        interval = interval_of_mean(gaps, ERROR / pairs) if number else None
+        # Three equal differences of rounded figures are not equal for certain: two roundings lie in each.
+        interval = interval_of_mean(gaps, ERROR / pairs, math.sqrt(2) * rounding) if number else None
         behind = max(float(np.mean(gaps)), 0.0) if number else None  # rounding may have a tie below zero
-        own = interval_of_mean([known[member][block] for block in over])
+        own = interval_of_mean([known[member][block] for block in over], least=rounding)
         places.append(
             Place(
                 member=member,
@@ -189,10 +245,17 @@ def _judged(
                 interval=own and (_shown(name, own[0]), _shown(name, own[1])),
                 behind=None if behind is None else _shown(name, behind),
                 behind_interval=interval and (_shown(name, interval[0]), _shown(name, interval[1])),
-                worse=interval is not None and interval[0] > 0 and behind is not None and behind >= smallest,
+                worse=interval is not None
+                and interval[0] > 0
+                and behind is not None
+                and behind >= rules.smallest,
             )
         )
-    absent = tuple(member for member in values if member not in mean)
+    absent: dict[int, Why] = {
+        member: "out" if member in out else "few" if own else "none"
+        for member, own in values.items()
+        if member not in mean
+    }
     return Judged(name=name, at=at, places=tuple(places), blocks=len(over), absent=absent)
 
 

@@ -113,7 +113,7 @@ def rank(
     ]
 
 
-def compared(known: Mapping[int, Times], out: Collection[int]) -> list[int]:
+def compared(known: Mapping[int, Mapping[Any, object]], out: Collection[int]) -> list[int]:
     """The members that are compared: the largest group that shares enough blocks. Where no two do, those that share one
     at all, so that a race that has just begun shows how it stands. Each member of `known` has a block."""
     # Who still runs comes first: who dropped out must not take blocks from the others' comparison.
@@ -126,7 +126,9 @@ def compared(known: Mapping[int, Times], out: Collection[int]) -> list[int]:
     return order[:1]
 
 
-def _sharing(first: int, order: Sequence[int], known: Mapping[int, Times], least: int) -> list[int]:
+def _sharing(
+    first: int, order: Sequence[int], known: Mapping[int, Mapping[Any, object]], least: int
+) -> list[int]:
     """`first`, and who of the others shares at least so many blocks with all that were taken before it."""
     group, shared = [first], set(known[first])
     for member in order:
@@ -155,12 +157,15 @@ def _interval(ratios: Sequence[float], error: float) -> Interval | None:
     return None if logs is None else (math.exp(logs[0]), math.exp(logs[1]))
 
 
-def interval_of_mean(values: Sequence[float] | np.ndarray, error: float = ERROR) -> Interval | None:
-    """Of their mean, by Student's t; None with fewer than FEWEST_ROUNDS."""
+def interval_of_mean(
+    values: Sequence[float] | np.ndarray, error: float = ERROR, least: float = 0.0
+) -> Interval | None:
+    """Of their mean, by Student's t; None with fewer than FEWEST_ROUNDS. `least`: the spread that values have at least,
+    though a few of them, which are rounded, may show less."""
     count = len(values)
     if count < FEWEST_ROUNDS:
         return None
-    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
+    mean, spread = float(np.mean(values)), max(float(np.std(values, ddof=1)), least)
     reach = float(stdtrit(count - 1, 1 - error / 2)) * spread / math.sqrt(count)
     return mean - reach, mean + reach
 

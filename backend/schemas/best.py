@@ -36,10 +36,10 @@ class Criterion(Schema):
     title: str
     """`Best accuracy for a given time`."""
     at: str | None
-    """At which time, or after how many samples, scores are compared: `12.3 s, when the first plan had ended`. Null for
+    """At which time, or after how many samples, scores are compared: `12.3 s, when the first run had ended`. Null for
     the other two."""
     verdict: str
-    """Who is best and who is behind, by how much; `No difference seen`; or what is missing."""
+    """Who is best and who is behind, by how much; `No difference from p3 seen`; or what is missing."""
     reason: str | None
     """Why, by what was measured. Null where no difference is seen, or where nothing that was measured tells."""
     best: list[str]
@@ -97,5 +97,5 @@ class RaceBest(Schema):
     score: Literal["accuracy", "loss"]
     """What plans are compared by: test accuracy (higher is better), or test loss (lower is better)."""
     seeds: int
-    """How many seeds there are: as many as rounds where these have seeds of their own, else 1."""
+    """From how many seeds a job has succeeded: each round has its own if the race asks for it; else there is one."""
     conditions: list[BestCondition]

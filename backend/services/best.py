@@ -28,7 +28,6 @@ from backend.services.remember import Remembered
 from backend.services.standings import Course, Standings
 from engine.axes.codec import CODEC
 from engine.models.registry import MODELS
-from engine.plan.job import JobSpec
 
 JOBS_REMEMBERED = 4_096
 METRICS: Mapping[Score, str] = {"accuracy": "test_accuracy", "loss": "test_loss"}
@@ -59,7 +58,7 @@ class Bests:
             name=name,
             state=course.state,
             score=score,
-            seeds=course.spec.rounds if course.spec.reseed else 1,
+            seeds=_seeds(course),
             conditions=[
                 self._under(session, course, number, score) for number in range(len(conditions(course.spec)))
             ],
@@ -98,11 +97,10 @@ class Bests:
         )
 
 
-def is_evaluated(job: JobSpec) -> bool:
-    """Whether its runs have scores at all."""
-    evaluation = job.evaluation
-    asked = evaluation.at_end or evaluation.every_epochs is not None or evaluation.every_steps is not None
-    return job.fidelity == "train" and asked
+def _seeds(course: Course) -> int:
+    """From how many seeds a job has succeeded."""
+    ran = {round_ for (_, round_), job in course.jobs.items() if job.state == State.SUCCEEDED}
+    return len(ran) if course.spec.reseed else min(1, len(ran))
 
 
 def score_of(model: str | None) -> Score:
@@ -132,13 +130,13 @@ def _look_at(source: Source, job: models.Job, score: Score) -> Learned:
 
 def _codecs(plan: Mapping[str, Any]) -> tuple[str, ...]:
     """Those by which what travels is changed, each once."""
-    layers = plan.get("layers") or []
+    entries = [*(plan.get("layers") or []), *(plan.get("edges") or [])]
     found = {
-        layer.get(field) for layer in layers if isinstance(layer, dict) for field in ("codec", "answers")
+        entry.get(field) for entry in entries if isinstance(entry, dict) for field in ("codec", "answers")
     }
-    return tuple(
-        sorted(name for name in found if name in CODEC.names and "lossless" not in CODEC[name].traits)
-    )
+    lossy = {name for name in found if name in CODEC.names and "lossless" not in CODEC[name].traits}
+    hook = plan.get("hook")  # of a wrapper; each of them loses something
+    return tuple(sorted(lossy | ({hook["name"]} if isinstance(hook, dict) else set())))
 
 
 def _course(one: Learned) -> RunCourse:
@@ -197,9 +195,10 @@ def _criterion(
 
 
 def _curve(member: int, name: str, own: Mapping[Hashable, Learned]) -> schema.BestCurve:
-    """The mean over rounds of each evaluation that all of them have."""
+    """The mean over rounds of each evaluation that all of them have; it ends where one of them diverged."""
     runs = [one.evaluations for one in own.values()]
-    common = set(runs[0].step).intersection(*(run.step for run in runs))
+    sound = [run.step[: _finite(run.value)] for run in runs]
+    common = set(sound[0]).intersection(*sound)
     points = []
     for step in sorted(common):
         at: dict[str, list[float]] = defaultdict(list)
@@ -223,6 +222,11 @@ def _curve(member: int, name: str, own: Mapping[Hashable, Learned]) -> schema.Be
     return schema.BestCurve(member=member, name=name, rounds=len(runs), points=points)
 
 
+def _finite(values: np.ndarray) -> int:
+    """How many there are before the first one that is no finite number."""
+    return int(np.isfinite(values).cumprod().sum())
+
+
 def _notes(
     course: Course, number: int, learned: Mapping[int, Mapping[Hashable, Learned]], score: Score
 ) -> Iterable[str]:
@@ -239,6 +243,10 @@ def _notes(
             yield f"{names[member]} takes no part: {course.outs[cell]}"
         elif own and not any(len(one.evaluations.value) for one in own.values()):
             yield f"{names[member]} was never evaluated: `evaluation.every_steps` says when that is done"
+    for member, own in learned.items():
+        gone = sum(_course(one).diverged for one in own.values())
+        if gone:
+            yield f"{names[member]} diverged in {gone} of {len(own)} runs: its test {score} was no finite number"
     rising = [
         names[member]
         for member, own in learned.items()
@@ -254,3 +262,9 @@ def _notes(
     ]:
         whose = "worker 0's own model is evaluated where workers do not hold the same one"
         yield f"Before the end, {whose}: {', '.join(drifting)}"
+        yield (
+            "Time counts from the first step, evaluations included; where workers do not wait for one another, worker "
+            "0 evaluates alone and the others train on meanwhile"
+        )
+    elif any(learned.values()):
+        yield "Time counts from the first step, evaluations included"

@@ -17,7 +17,6 @@ AXES: tuple[tuple[str, Callable[[BestPoint], float | None]], ...] = (
     ("seconds", lambda point: point.seconds),
 )
 """What scores are drawn over."""
-TIME = "Time counts from the first step, evaluations included"
 
 
 def parts(best: RaceBest) -> list[str]:
@@ -45,8 +44,7 @@ def _condition(best: RaceBest, one: BestCondition) -> list[str]:
     for name, of in AXES:
         if drawn := chart(best, one.curves, name, of):
             found.append(f"<h3>{escape(_score(best))} over {escape(name)}</h3>{drawn}")
-    seeds = f"{best.seeds} seed{'s' * (best.seeds != 1)}"
-    note = f"Means over {seeds}; an upright line is the 95 % interval of one plan by itself. {TIME}."
+    note = "Means over as many runs as the table counts; an upright line is the 95 % interval of one plan by itself."
     found.append(f'<p class="muted">{escape(note)}</p>')
     cells = "".join(_row(last(best, curve)) for curve in one.curves)
     heads = "".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from backend.races.criteria import Judged, Name, Place, Score
+from backend.races.criteria import Judged, Name, Place, Score, Why
 from backend.races.spec import FEWEST_ROUNDS
 from backend.rounding import SHARE, SPEED_UP
 from engine.plan.units_of_measure import format_bytes
@@ -71,10 +71,23 @@ def distance(name: Name, score: Score, value: float) -> str:
 def verdict(judged: Judged, names: Sequence[str], score: Score, *, running: bool) -> str:
     """Who is best and who is behind, by how much; or that no difference is seen, or what is missing."""
     parts = [_verdict(judged, names, score, running=running)]
-    if judged.places and judged.absent:
-        who = _and([names[member] for member in judged.absent])
-        parts.append(f"{who} {'has' if len(judged.absent) == 1 else 'have'} too few figures to be compared")
+    for why, (one, several) in NOT_COMPARED.items():
+        absent = [names[member] for member, own in judged.absent.items() if own == why]
+        # Where nobody has a figure, that is said already.
+        if absent and (judged.places or why != "none"):
+            verb, said = ("is", one) if len(absent) == 1 else ("are", several)
+            parts.append(f"{_and(absent)} {verb} not compared: {said}")
     return ". ".join(parts)
+
+
+NOT_COMPARED: Mapping[Why, tuple[str, str]] = {
+    "out": ("it is out of the race", "they are out of the race"),
+    "diverged": ("it diverged", "they diverged"),
+    "late": ("it had not been evaluated by then", "they had not been evaluated by then"),
+    "few": ("it shares too few rounds with the others", "they share too few rounds with the others"),
+    "none": ("it has no figure", "they have no figure"),
+}
+"""Why, of one member and of several."""
 
 
 def _verdict(judged: Judged, names: Sequence[str], score: Score, *, running: bool) -> str:
@@ -91,7 +104,8 @@ def _verdict(judged: Judged, names: Sequence[str], score: Score, *, running: boo
         fewest = f"{_count(judged)}; {FEWEST_ROUNDS} are the fewest that prove something"
         return f"Too few to tell{yet} ({fewest}): {figures}"
     if not judged.worse:
-        return f"No difference seen after {_count(judged)}: {figures}"
+        # Of two that are not the first one nothing is said: they may differ from one another.
+        return f"No difference from {names[first.member]} seen after {_count(judged)}: {figures}"
     name, level = names[first.member], [names[member] for member in judged.best[1:]]
     behind = _and([_behind(judged, one, names, score) for one in judged.worse])
     if not level:
@@ -170,6 +184,8 @@ def _why_sooner(first: int, last: int, every: Mapping[Name, Judged], best: str, 
     pace = f"{best} trains {SPEED_UP.format(ratio)} as many samples per second as {other}"
     head = every["in_samples"].places[0].member
     if head == first and samples[last].worse:
+        if ratio < 1:
+            return f"{pace}, which its lead after equally many samples outweighs"
         return f"{pace}, and after equally many samples it is ahead, too"
     if head == last and samples[first].worse:
         return f"{pace}, which outweighs that it is behind after equally many samples"
@@ -187,7 +203,7 @@ def sentence(every: Sequence[Judged], names: Sequence[str], score: Score) -> str
         if not one.enough:
             found = "too few figures"
         elif not one.worse:
-            found = "no difference seen"
+            found = f"no difference from {names[one.places[0].member]} seen"
         else:
             found = _and([names[member] for member in one.best])
         parts.append(

@@ -16,6 +16,7 @@ from backend.figures import answers
 from backend.figures.race_throughput import Curves
 from backend.lifecycle import ENDED
 from backend.races.field import Cell, cells, conditions, job
+from backend.races.problems import is_evaluated
 from backend.races.spec import MemberSpec, RaceSpec
 from backend.scheduler import record
 from backend.schemas import races as schema
@@ -24,7 +25,7 @@ from backend.schemas.lists import ListQuery
 from backend.services import cursor as cursors
 from backend.services import keys, names, provenance, race_report, stored_races
 from backend.services.asker import Asker
-from backend.services.best import Bests, is_evaluated
+from backend.services.best import Bests
 from backend.services.crossings import crossings
 from backend.services.curves import curves
 from backend.services.drawing import Drawing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,9 @@ def test_a_race_says_which_plan_is_best_by_each_criterion(
     api: TestClient, racing: Racing, tmp_path: Path
 ) -> None:
     race = submit(api, "p3", "parameter-server", reseed=True)
-    (empty,) = asked(api, race)["conditions"]
+    before = asked(api, race)
+    assert before["seeds"] == 0, "none that ran"
+    (empty,) = before["conditions"]
     assert {one["verdict"] for one in empty["criteria"]} == {"No plan has a figure yet"}
     seeds = trained(api, racing, race, tmp_path)
     assert seeds == [0, 0, 1, 1, 2, 2], "of a round both have one"
@@ -56,13 +59,13 @@ def test_a_race_says_which_plan_is_best_by_each_criterion(
     assert attained["places"][0]["value"] == pytest.approx(0.81), "after 16 steps, and not at the end"
     assert (
         attained["verdict"]
-        == "parameter-server is best: p3 is behind by 20.00 points (20.00 points to 20.00 points)"
+        == "parameter-server is best: p3 is behind by 20.00 points (18.99 points to 21.01 points)"
     )
     # p3 has ended when the slower one was evaluated for the first time.
     end_s = STEPS * STEP_MS[0] / 1e3
     assert in_time["at"] == f"{end_s:.1f} s, when the first run had ended"
     assert [one["name"] for one in in_time["places"]] == ["p3"]
-    assert "parameter-server has too few figures" in in_time["verdict"]
+    assert "parameter-server is not compared: it had not been evaluated by then" in in_time["verdict"]
     assert (in_samples["best"], in_samples["rounds"]) == (["parameter-server"], 3)
     assert in_samples["places"][0]["value"] == pytest.approx(0.76), "at the end"
     assert found["sentence"].startswith("fastest: p3; highest accuracy attained: parameter-server; ")
@@ -99,3 +102,25 @@ def test_who_takes_no_part_is_named_and_the_others_are_compared(
     (found,) = asked(api, race)["conditions"]
     assert any(note.startswith("ddp takes no part: ") for note in found["notes"])
     assert found["criteria"][0]["verdict"].startswith("Nobody to compare with: p3")
+    assert found["criteria"][0]["verdict"].endswith(". ddp is not compared: it is out of the race")
+
+
+def test_a_loss_that_is_no_number_is_an_evaluation_all_the_same(
+    api: TestClient, racing: Racing, tmp_path: Path
+) -> None:
+    race = submit(api, "p3", "parameter-server", reseed=True)
+    while (job_id := next_job(api, racing, race)) is not None:
+        job = api.get(f"/api/v1/jobs/{job_id}").json()
+        wild = job["strategy"] == "p3" and job["spec"]["training"]["seed"] == 1
+        posted = start_attempt(api, job_id, tmp_path / job_id)
+        record_steps(posted, before={8: 0.5, 16: math.nan if wild else 0.6}, beside={"test_accuracy": 0.7})
+        posted.post_all(api)
+        end_attempt(api, posted)
+    (found,) = asked(api, race)["conditions"]
+    for one in found["criteria"][1:]:
+        assert [place["name"] for place in one["places"]] == ["parameter-server"]
+        assert one["verdict"].endswith(". p3 is not compared: it diverged")
+    assert "p3 diverged in 1 of 3 runs: its test accuracy was no finite number" in found["notes"]
+    assert [[point["step"] for point in curve["points"]] for curve in found["curves"]] == [
+        [8], [8, 16, STEPS - 1]
+    ]  # fmt: skip

@@ -12,10 +12,10 @@ from backend.best_rows import rows
 from backend.races import problems
 from backend.races.criteria import Course, Judged, Score, judge, still_rising
 from backend.races.field import Cell, job
-from backend.races.spec import RaceSpec
+from backend.races.spec import MemberSpec, RaceSpec
 from backend.schemas.best import BestCondition, BestCurve, BestPoint, RaceBest
 from backend.services import best_report
-from backend.services.best import _codecs, _criterion, is_evaluated, score_of
+from backend.services.best import _codecs, _criterion, score_of
 from backend.services.best_words import Facts, made_of, reason, sentence, verdict
 from engine.errors import UnknownNameError, UserError
 from engine.plan.job import JobSpec
@@ -90,15 +90,15 @@ def test_no_difference_is_seen_where_it_may_be_chance() -> None:
     assert found.places[1].behind == pytest.approx(0.1)
     assert (found.best, found.worse) == ((0, 1), ())
     assert verdict(found, NAMES, "accuracy", running=False).startswith(
-        "No difference seen after 3 seeds: p3 80.00 %"
+        "No difference from p3 seen after 3 seeds: p3 80.00 %"
     )
 
 
 def test_differences_that_are_certain_and_small_do_not_count() -> None:
     near = rounds(
-        *(replace(one, score=tuple(value - 0.0005 for value in one.score)) for one in AHEAD[0].values())
+        *(replace(one, score=tuple(value + 0.005 for value in one.score)) for one in AHEAD[0].values())
     )
-    found = by_name({0: AHEAD[0], 1: near})["in_samples"]
+    found = by_name({0: AHEAD[0], 1: near}, "loss")["in_samples"]
     assert found.places[1].behind_interval is not None
     assert found.places[1].behind_interval[0] > 0
     assert found.best == (0, 1)
@@ -150,8 +150,9 @@ def test_scores_are_interpolated_between_evaluations_and_never_guessed_before_th
     late = rounds(*[run(0.9, 0.95, pace=20)] * 3)
     found = by_name({0: ends, 1: between, 2: late})["in_time"]
     assert {one.member: one.value for one in found.places} == {0: pytest.approx(0.9), 1: pytest.approx(0.5)}
-    assert found.absent == (2,)
-    assert "ring has too few figures to be compared" in verdict(found, NAMES, "accuracy", running=False)
+    assert found.absent == {2: "late"}
+    said = verdict(found, NAMES, "accuracy", running=False)
+    assert said.endswith(". ring is not compared: it had not been evaluated by then")
 
 
 def test_what_is_attained_is_the_best_of_a_run_and_not_its_last() -> None:
@@ -165,15 +166,15 @@ def test_what_is_attained_is_the_best_of_a_run_and_not_its_last() -> None:
 def test_one_seed_proves_nothing_of_scores_however_often_it_ran() -> None:
     """From one seed synchronous plans repeat their scores: intervals without width would call every difference
     certain."""
-    high, low = rounds(*[run(0.5, 0.8)] * 3), rounds(*[run(0.4, 0.7)] * 3)
+    high, low = rounds(*[run(0.5, 0.8)] * 3), rounds(*[run(0.45, 0.7)] * 3)
     assert by_name({0: high, 1: low})["in_samples"].worse
     found = by_name({0: high, 1: low}, reseed=False)
     assert (found["in_samples"].enough, found["in_samples"].blocks) == (False, 1)
     assert "1 seed; 3 are the fewest" in verdict(found["in_samples"], NAMES, "accuracy", running=False)
     assert found["speed"].blocks == 3, "the machine differs all the same"
     assert sentence(list(found.values()), NAMES, "accuracy") == (
-        "fastest: no difference seen; highest accuracy attained: too few figures; highest accuracy in the same time: "
-        "too few figures; highest accuracy after equally many samples: too few figures"
+        "fastest: no difference from p3 seen; highest accuracy attained: too few figures; highest accuracy in the "
+        "same time: too few figures; highest accuracy after equally many samples: too few figures"
     )
 
 
@@ -230,7 +231,7 @@ def test_words_are_compared_by_loss_and_images_by_accuracy() -> None:
 
 def test_what_is_rehearsed_or_never_evaluated_has_no_scores() -> None:
     def scored(**fields: Any) -> bool:
-        return is_evaluated(from_plain(JobSpec, {**BASE, **fields}))
+        return problems.is_evaluated(from_plain(JobSpec, {**BASE, **fields}))
 
     assert scored()
     assert scored(evaluation={"every_epochs": None, "every_steps": 5, "at_end": False})
@@ -242,7 +243,9 @@ def test_what_is_rehearsed_or_never_evaluated_has_no_scores() -> None:
 def test_every_problem_is_a_race_of_seeds(entry: problems.Problem) -> None:
     asked = problems.asked(problems.job(entry), seeds=4, steps=40)
     assert (asked.rounds, asked.reseed, asked.job.training.steps) == (4, True, 40)
-    assert asked.job.evaluation.every_steps == 40 // problems.EVALUATIONS
+    assert asked.job.evaluation.every_steps == 7, (
+        "about 40 // EVALUATIONS, and no divisor with a period of 10 in common"
+    )
     assert asked.members == problems.PLANS
     usual = problems.asked(problems.job(entry))
     assert (usual.rounds, usual.job.training.steps) == (problems.SEEDS, entry.steps)
@@ -294,12 +297,14 @@ def test_a_table_says_of_each_plan_whether_it_is_behind() -> None:
     best = answer(NAMES, {**AHEAD, 2: AHEAD[0]})
     table = rows(best, best.conditions[0].criteria[3])
     assert [(name, said) for name, *_, said in table] == [
-        ("p3", "best"), ("ring", "no difference seen"), ("async-sgd", "behind")
+        ("p3", "best"), ("ring", "no difference from p3 seen"), ("async-sgd", "behind")
     ]  # fmt: skip
     assert table[0][1] == "80.00 %"
     assert table[2][3] == "10.00", "points"
     level = answer(NAMES, {0: AHEAD[0], 1: AHEAD[0]})
-    assert {said for *_, said in rows(level, level.conditions[0].criteria[3])} == {"no difference seen"}
+    assert [said for *_, said in rows(level, level.conditions[0].criteria[3])] == [
+        "first", "no difference from p3 seen"
+    ]  # fmt: skip
     found = {one.name: one for one in judge({**AHEAD, 2: AHEAD[0]}, "accuracy")}
     said = verdict(found["in_samples"], NAMES, "accuracy", running=False)
     assert said.startswith(
@@ -336,4 +341,24 @@ def test_codecs_that_lose_nothing_are_no_reason() -> None:
         {"codec": "fp32", "answers": None},
     ]
     assert _codecs({"layers": layers}) == ("int8", "threshold")
-    assert _codecs({"layers": layers[::2]}) == _codecs({"wrapper": "ddp"}) == ()
+    assert _codecs({"layers": layers[::2]}) == _codecs({"strategy": "ddp", "hook": None}) == ()
+
+
+def test_evaluations_do_not_fall_on_the_steps_where_workers_meet() -> None:
+    assert problems.steps_between(80, problems.PLANS) == 11
+    assert problems.steps_between(100, problems.PLANS) == 13
+    own = MemberSpec(strategy="parameter-averaging", options={"period": 11})
+    assert problems.steps_between(80, [own]) == 13
+    assert problems.steps_between(4, problems.PLANS) == 1
+
+
+def test_a_job_without_scores_is_not_asked_about() -> None:
+    for fields, words in (
+        ({"fidelity": "rehearse"}, "a rehearsal learns nothing. Set fidelity: train"),
+        (
+            {"evaluation": {"every_epochs": None, "at_end": False}},
+            "is never evaluated. Set evaluation.every_steps",
+        ),
+    ):
+        with pytest.raises(UserError, match=words):
+            problems.asked({**BASE, **fields})

@@ -1,0 +1,128 @@
+"""Who is compared when it is asked which plan is best, and how certainly: failures, divergence, rounding, reasons."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from backend.best_rows import last
+from backend.figures.evaluated import Evaluated
+from backend.figures.speed import Speed
+from backend.races.criteria import Course, still_rising
+from backend.services.best import Learned, _codecs, _curve
+from backend.services.best_words import Facts, made_of, reason, verdict
+from tests.backend.test_best_pure import AHEAD, NAMES, answer, by_name, rounds, run
+
+
+def test_hooks_and_what_travels_between_layers_are_read_too() -> None:
+    assert _codecs({"strategy": "ddp", "hook": {"name": "powersgd", "rank": 1}}) == ("powersgd",)
+    edges = [{"codec": "fp16"}, {"codec": "fp32"}]
+    assert _codecs({"layers": [{"codec": "fp32"}], "edges": edges}) == ("fp16",)
+    assert made_of(Facts(codecs=_codecs({"hook": {"name": "fp16"}}))) == "what travels is encoded by fp16"
+
+
+def test_a_curve_ends_where_a_run_of_it_diverged() -> None:
+    def of(*values: float) -> Learned:
+        number = np.arange(1.0, 1 + len(values))
+        evaluations = Evaluated(
+            step=number, samples=number, sent_bytes=number, seconds=number, value=np.array(values)
+        )
+        speed = Speed(
+            first=0,
+            last=1,
+            iteration_ns=None,
+            interval_ns=None,
+            throughput=None,
+            exposed_ns=None,
+            compute_ns=None,
+        )
+        return Learned(evaluations=evaluations, speed=speed, facts=Facts(), drifts=False)
+
+    curve = _curve(0, "p3", {0: of(3.0, 2.0, 1.0, 0.9), 1: of(3.0, 2.5, math.nan, 2.0)})
+    assert [(point.step, point.score) for point in curve.points] == [(1, 3.0), (2, 2.25)]
+    best = answer(("p3",), {0: AHEAD[0]})
+    assert last(best, curve)[-1] == "2", "so many runs"
+    assert last(best, _curve(0, "p3", {0: of(math.nan)}))[-1] == "1"
+
+
+# --- who is not compared ---
+
+
+def test_who_failed_in_a_round_is_not_compared_and_takes_no_block_from_the_others() -> None:
+    """In all five rounds the two others differ by chance; in the three that the third one ran, the first would lead."""
+    first = rounds(*[run(0.5, score) for score in (0.80, 0.81, 0.79, 0.70, 0.70)])
+    second = rounds(*[run(0.5, score) for score in (0.70, 0.70, 0.70, 0.80, 0.81)])
+    failed = rounds(*[run(0.6, 0.9)] * 3)
+    found = by_name({0: first, 1: second, 2: failed}, out={2})
+    for name in ("speed", "attained", "in_samples"):
+        assert (found[name].blocks, found[name].absent, set(found[name].best)) == (5, {2: "out"}, {0, 1})
+    said = verdict(found["attained"], NAMES, "accuracy", running=False)
+    assert said.endswith(". ring is not compared: it is out of the race")
+    every = by_name({0: first, 1: failed}, out={0, 1})["attained"]
+    assert (every.blocks, every.absent) == (3, {}), "where all are out they are compared as far as they ran"
+
+
+def test_who_diverged_from_a_seed_is_not_compared_by_scores() -> None:
+    """From two of three seeds it learns best. Its evaluations end when all others' do, and move nobody's."""
+    wild = rounds(run(2.0, 0.5), run(2.0, 0.5), run(2.0, math.nan))
+    fast = rounds(*[run(2.0, math.inf, pace=400.0)] * 3)
+    runs = {0: AHEAD[0], 1: AHEAD[1], 2: wild, 3: fast}
+    found, names = by_name(runs, "loss"), (*NAMES, "fast")
+    alone = by_name(AHEAD, "loss")
+    for name in ("attained", "in_time", "in_samples"):
+        assert found[name].absent == {2: "diverged", 3: "diverged"}
+        assert (found[name].places, found[name].at) == (alone[name].places, alone[name].at)
+        said = verdict(found[name], names, "loss", running=False)
+        assert said.endswith(". ring and fast are not compared: they diverged")
+    assert found["speed"].absent == {}, "it is as fast as it is"
+    assert not still_rising(run(3.0, 2.0, 1.0, math.nan), "loss")
+    nobody = verdict(by_name({0: wild}, "loss")["attained"], NAMES, "loss", running=False)
+    assert nobody == "No plan has a figure. p3 is not compared: it diverged"
+
+
+def test_who_is_not_compared_says_nothing_of_when_the_others_are() -> None:
+    """The third one ends after 5 s, from one seed of three; the fourth one is out."""
+    short = {0: run(0.5, pace=200.0)}
+    quick = rounds(*[run(0.5, 0.6, pace=1000.0)] * 3)
+    found = by_name({0: AHEAD[0], 1: AHEAD[1], 2: short, 3: quick}, out={3})
+    assert (found["in_time"].at, found["in_samples"].at) == (20, 2000)
+    assert found["in_samples"].absent == {2: "few", 3: "out"}
+    assert found["attained"].absent == {2: "few", 3: "out"}
+    assert "ring is not compared: it shares too few rounds" in verdict(
+        found["attained"], (*NAMES, "quick"), "accuracy", running=False
+    )
+
+
+def test_equal_differences_of_rounded_accuracies_are_not_certain() -> None:
+    """Of 360 test samples each run of the one has one more right: three differences of equal size, and no spread."""
+
+    def of(*right: int) -> Course:
+        return run(*(count / 360 for count in right))
+
+    one, other = (
+        rounds(of(300, 331), of(299, 335), of(301, 328)),
+        rounds(of(300, 330), of(299, 334), of(301, 327)),
+    )
+    found = by_name({0: one, 1: other})["in_samples"]
+    assert found.places[1].behind == pytest.approx(1 / 360)
+    assert found.places[1].behind_interval is not None
+    reach = 4.30265 / 360 / math.sqrt(6) / math.sqrt(3)
+    assert found.places[1].behind_interval == pytest.approx((1 / 360 - reach, 1 / 360 + reach), abs=1e-8)
+    assert found.worse == ()
+    same = rounds(of(300, 331), of(300, 331), of(300, 331))
+    own = by_name({0: same, 1: other})["in_samples"].places[0].interval
+    assert own is not None
+    assert own[1] > own[0], "nor is one plan by itself known more exactly than a sample"
+    loss = by_name({0: one, 1: other}, "loss")["in_samples"].places[1]
+    assert loss.behind_interval == pytest.approx((1 / 360, 1 / 360)), "losses are no multiples of anything"
+
+
+def test_a_lead_that_a_slower_plan_has_outweighs_its_speed() -> None:
+    slow = rounds(*(run(0.75, 0.8 + noise, pace=90) for noise in (0, 0.01, -0.01)))
+    fast = rounds(*(run(0.4, 0.5 + noise, pace=100) for noise in (0, 0.01, -0.01)))
+    found = by_name({0: slow, 1: fast})
+    assert reason(found["in_time"], found, NAMES, {}) == (
+        "p3 trains 0.90x as many samples per second as async-sgd, which its lead after equally many samples outweighs"
+    )
