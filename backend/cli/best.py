@@ -40,7 +40,9 @@ def best(
     member: Annotated[
         list[str] | None,
         typer.Option(
-            "--member", help="One more, with options, as for `trainyard race`; may be given several times."
+            "--member",
+            help="A plan with options, as for `trainyard race`, beside those of --plans, or without these in place of "
+            "the default; may be given several times.",
         ),
     ] = None,
     seeds: Annotated[
@@ -63,6 +65,11 @@ def best(
     """Which plan is best for PROBLEM: the fastest, and that which learns best at all, in the same time, and from as
     many samples. Trains it under each plan from several seeds, as a race."""
     with reported(), Client(url, on_away=say) as client:
+        if html is not None and not html.absolute().parent.is_dir():
+            rule = f"there is no folder {html.parent}"
+            raise UserError("--html", str(html), rule, "Make the folder, or name another file")
+        if html is not None and html.is_dir():
+            raise UserError("--html", str(html), "is a folder", "Name a file in it")
         if race is not None:
             given = {
                 "PROBLEM": problem,
@@ -81,12 +88,19 @@ def best(
             say(f"race {race_id}")
             ended = _waited(client, race_id).state == "finished"
         found = client.best(race_id)
+        # Before the file: what cannot be written must not cost the answer, which took minutes.
+        if as_json:
+            out_json(found)
+        else:
+            typer.echo(report(found))
         if html is not None:
-            html.write_text(client.race_report(race_id), encoding="utf-8")
-    if as_json:
-        out_json(found)
-    else:
-        typer.echo(report(found))
+            page = client.race_report(race_id)
+            try:
+                html.write_text(page, encoding="utf-8")
+            except OSError as error:
+                rule = f"cannot be written: {error.strerror}"
+                remedy = f"Ask once more: trainyard best --race {race_id} --html FILE"
+                raise UserError("--html", str(html), rule, remedy) from None
     if not ended:
         raise typer.Exit(FAILURE)
 
@@ -101,17 +115,25 @@ def _started(
     set_: list[str] | None,
 ) -> str:
     from backend.races import problems  # noqa: PLC0415 - who asks about a race that there is needs no strategies
-    from backend.races.spec import MemberSpec  # noqa: PLC0415
+    from backend.races.spec import FEWEST_ROUNDS, MemberSpec  # noqa: PLC0415
     from engine.plan.serde import from_plain  # noqa: PLC0415
 
     if problem is None:
         known = ", ".join(entry.name for entry in problems.PROBLEMS)
         raise UserError("PROBLEM", None, "is missing", f"Name one of {known}, or a job's file")
+    if seeds is not None and seeds < FEWEST_ROUNDS:
+        rule = f"must be at least {FEWEST_ROUNDS}: from fewer nobody can tell which plan is best"
+        raise UserError("--seeds", seeds, rule, f"Leave it out for {problems.SEEDS}")
     if Path(problem).is_file():
         job: dict[str, Any] = read_spec(Path(problem))
     else:
         job = problems.job(problems.problem(problem))
     named = tuple(from_plain(MemberSpec, one) for one in members_of("--plans", plans, member))
+    if len(named) == 1:
+        option, value = ("--plans", plans) if plans is not None else ("--member", (member or [""])[0])
+        raise UserError(
+            option, value, "is one plan, compared with nobody", "Name two, or none for the default"
+        )
     spec = problems.asked(
         change(job, set_), members=named, seeds=problems.SEEDS if seeds is None else seeds, steps=steps
     )

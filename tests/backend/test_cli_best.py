@@ -32,6 +32,7 @@ def test_one_command_says_which_plan_is_best(tmp_path: Path) -> None:
         assert told.returncode == 0, told.stderr
         race_id = told.stderr.splitlines()[0].removeprefix("race ")
         again = run("best", "--race", race_id, "--json", url=server.url)
+        full = run("best", "--race", race_id, "--html", "/dev/full", url=server.url)
         with Client(server.url) as client:
             race = client.standings(race_id)
             jobs = [client.job(job_id) for job_id in race.rankings[0].standings[0].job_ids]
@@ -49,20 +50,28 @@ def test_one_command_says_which_plan_is_best(tmp_path: Path) -> None:
     assert [one["rounds"] for one in found["criteria"] if one["name"] != "in_time"] == [SEEDS] * 3
     for curve in found["curves"]:
         steps = [point["step"] for point in curve["points"]]
-        assert steps == list(range(2, STEPS + 1, 2)), "eight evaluations"
+        assert steps == [3, 6, 9, 12, 15, STEPS], "and at the end"
         assert all(point["sent_bytes"] > 0 for point in curve["points"])
         assert [point["samples"] for point in curve["points"]][-1] == STEPS * 64
     assert page.read_text().count("<svg") >= 4, "steps, samples, bytes and seconds"
+    assert (full.returncode, full.stdout) == (2, told.stdout), "the answer, though its file cannot be written"
+    assert f"trainyard best --race {race_id}" in full.stderr
 
 
-def test_what_cannot_be_asked_is_refused_with_the_remedy() -> None:
+def test_what_cannot_be_asked_is_refused_with_the_remedy(tmp_path: Path) -> None:
     for args, words in (
         ((), "PROBLEM"),
         (("digit",), "Did you mean 'digits'"),
         (("digits", "--race", "0123"), "would begin another"),
         (("digits", "--member", "p3:slice"), "is no option=value"),
         (("digits", "--plans", "p4"), "p3"),
-        (("digits", "--seeds", "0"), "at least 1"),
+        (("digits", "--seeds", "0"), "at least 3"),
+        (("digits", "--seeds", "2"), "at least 3"),
+        (("digits", "--plans", "p3"), "--plans = 'p3'\n  rule:   is one plan"),
+        (("digits", "--member", "p3:slice_size=5"), "--member = 'p3:slice_size=5'\n  rule:   is one plan"),
+        (("digits", "--set", "fidelity=rehearse"), "a rehearsal learns nothing"),
+        (("digits", "--html", str(tmp_path / "none" / "best.html")), "Make the folder"),
+        (("--race", "0123", "--html", str(tmp_path)), "is a folder"),
     ):
         told = trainyard("best", *args)
         assert told.exit_code == 2
