@@ -263,7 +263,8 @@ class EvaluationSpec:
     every_epochs: float | None = 1
     """Passes over the training data between evaluations. Null: only at the end."""
     every_steps: int | None = None
-    """Steps between evaluations, in place of `every_epochs`. Null: as that one says."""
+    """Steps between evaluations, in place of `every_epochs`, which may be null then or keep its default. Null: as that
+    one says."""
     at_end: bool = True
     """Evaluate once more when training ends."""
 
@@ -271,6 +272,9 @@ class EvaluationSpec:
         require_positive("every_epochs", self.every_epochs, "passes over the data")
         if self.every_steps is not None:
             require_within("every_steps", self.every_steps, 1, LARGEST)
+            if self.every_epochs not in (None, 1):  # a given 1 cannot be told from the default
+                rule = f"every_epochs = {self.every_epochs:g} says something else"
+                raise UserError("every_steps", self.every_steps, rule, "Leave one of the two out")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,6 +154,14 @@ def test_a_sample_with_more_words_than_gpt_has_positions_for_is_refused(tmp_path
         describe_request(request)
 
 
+def test_the_width_of_an_image_is_no_number_of_words():
+    options = {"vocabulary": 300, "layers": 1, "hidden": 8, "heads": 2, "context": 4}
+    request = {"model": {"name": "gpt", "options": options}, "data": {"name": "digits"}}
+    with pytest.raises(UserError, match=r"these data give \(1, 8, 8\)") as caught:
+        describe_request(request)
+    assert "words" not in caught.value.rule
+
+
 def test_small_vgg_keeps_the_proportions_of_vgg19():
     with torch.device("meta"):
         small = build("vgg-small")

@@ -103,6 +103,12 @@ BROKEN: list[tuple[str, Any, str, str]] = [
     ("optimizer.learning_rate", float("nan"), "optimizer.learning_rate", "must be greater than zero"),
     ("schedule.name", "cosin", "schedule.name", "Did you mean 'cosine'?"),
     ("evaluation.every_steps", 0, "evaluation.every_steps", "at least 1"),
+    (
+        "evaluation",
+        {"every_steps": 5, "every_epochs": 2},
+        "evaluation.every_steps",
+        "Leave one of the two out",
+    ),
     ("evaluation.every_epochs", -1, "evaluation.every_epochs", "passes over the data"),
     ("telemetry.detail", "some", "telemetry.detail", "Known: all, chosen"),
     ("telemetry.every", 0, "telemetry.every", "at least 1"),
