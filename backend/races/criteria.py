@@ -56,7 +56,7 @@ class Course:
         return not all(map(math.isfinite, self.score))
 
 
-Why = Literal["out", "diverged", "late", "few", "none"]
+Why = Literal["out", "diverged", "late", "few", "unmeasured"]
 """Why a member is not compared: it failed in a round or cannot run; a score of it was no finite number; it was first
 evaluated after the others had ended; it shares too few blocks with the others; it has no figure."""
 
@@ -252,7 +252,7 @@ def _judged(
             )
         )
     absent: dict[int, Why] = {
-        member: "out" if member in out else "few" if own else "none"
+        member: "out" if member in out else "few" if own else "unmeasured"
         for member, own in values.items()
         if member not in mean
     }

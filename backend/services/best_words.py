@@ -74,7 +74,7 @@ def verdict(judged: Judged, names: Sequence[str], score: Score, *, running: bool
     for why, (one, several) in NOT_COMPARED.items():
         absent = [names[member] for member, own in judged.absent.items() if own == why]
         # Where nobody has a figure, that is said already.
-        if absent and (judged.places or why != "none"):
+        if absent and (judged.places or why != "unmeasured"):
             verb, said = ("is", one) if len(absent) == 1 else ("are", several)
             parts.append(f"{_and(absent)} {verb} not compared: {said}")
     return ". ".join(parts)
@@ -85,7 +85,7 @@ NOT_COMPARED: Mapping[Why, tuple[str, str]] = {
     "diverged": ("it diverged", "they diverged"),
     "late": ("it had not been evaluated by then", "they had not been evaluated by then"),
     "few": ("it shares too few rounds with the others", "they share too few rounds with the others"),
-    "none": ("it has no figure", "they have no figure"),
+    "unmeasured": ("it has no figure", "they have no figure"),
 }
 """Why, of one member and of several."""
 
