@@ -11,9 +11,11 @@ from backend.best_rows import last
 from backend.figures.evaluated import Evaluated
 from backend.figures.speed import Speed
 from backend.races.criteria import Course, still_rising
-from backend.services.best import Learned, _codecs, _curve
+from backend.services.best import Learned, _codecs, _curve, _notes
 from backend.services.best_words import Facts, made_of, reason, verdict
+from backend.services.standings import Course as Standing
 from tests.backend.test_best_pure import AHEAD, NAMES, answer, by_name, rounds, run
+from tests.backend.test_race_pure import race
 
 
 def test_hooks_and_what_travels_between_layers_are_read_too() -> None:
@@ -23,28 +25,43 @@ def test_hooks_and_what_travels_between_layers_are_read_too() -> None:
     assert made_of(Facts(codecs=_codecs({"hook": {"name": "fp16"}}))) == "what travels is encoded by fp16"
 
 
-def test_a_curve_ends_where_a_run_of_it_diverged() -> None:
-    def of(*values: float) -> Learned:
-        number = np.arange(1.0, 1 + len(values))
-        evaluations = Evaluated(
-            step=number, samples=number, sent_bytes=number, seconds=number, value=np.array(values)
-        )
-        speed = Speed(
-            first=0,
-            last=1,
-            iteration_ns=None,
-            interval_ns=None,
-            throughput=None,
-            exposed_ns=None,
-            compute_ns=None,
-        )
-        return Learned(evaluations=evaluations, speed=speed, facts=Facts(), drifts=False)
+def learned(*values: float, drifts: bool = False) -> Learned:
+    """A run's evaluations, one after each step."""
+    number = np.arange(1.0, 1 + len(values))
+    evaluations = Evaluated(
+        step=number, samples=number, sent_bytes=number, seconds=number, value=np.array(values)
+    )
+    speed = Speed(
+        first=0,
+        last=1,
+        iteration_ns=None,
+        interval_ns=None,
+        throughput=None,
+        exposed_ns=None,
+        compute_ns=None,
+    )
+    return Learned(evaluations=evaluations, speed=speed, facts=Facts(), drifts=drifts)
 
-    curve = _curve(0, "p3", {0: of(3.0, 2.0, 1.0, 0.9), 1: of(3.0, 2.5, math.nan, 2.0)})
+
+def test_a_curve_ends_where_a_run_of_it_diverged() -> None:
+    curve = _curve(0, "p3", {0: learned(3.0, 2.0, 1.0, 0.9), 1: learned(3.0, 2.5, math.nan, 2.0)})
     assert [(point.step, point.score) for point in curve.points] == [(1, 3.0), (2, 2.25)]
     best = answer(("p3",), {0: AHEAD[0]})
     assert last(best, curve)[-1] == "2", "so many runs"
-    assert last(best, _curve(0, "p3", {0: of(math.nan)}))[-1] == "1"
+    assert last(best, _curve(0, "p3", {0: learned(math.nan)}))[-1] == "1"
+
+
+def test_notes_say_what_time_counts() -> None:
+    course = Standing(spec=race("p3", "async-sgd", reseed=True), state="finished", jobs={}, made={}, outs={})
+
+    def said(**runs: bool) -> list[str]:
+        own = {member: {0: learned(0.5, drifts=drifts)} for member, drifts in enumerate(runs.values())}
+        return [note for note in _notes(course, 0, own, "accuracy") if note.startswith("Time counts")]
+
+    assert said(p3=False) == ["Time counts from the first step, evaluations included"]
+    (drifting,) = said(p3=False, async_sgd=True)
+    assert drifting.endswith("worker 0 evaluates alone and the others train on meanwhile")
+    assert said() == []
 
 
 # --- who is not compared ---
@@ -77,7 +94,8 @@ def test_who_diverged_from_a_seed_is_not_compared_by_scores() -> None:
         said = verdict(found[name], names, "loss", running=False)
         assert said.endswith(". ring and fast are not compared: they diverged")
     assert found["speed"].absent == {}, "it is as fast as it is"
-    assert not still_rising(run(3.0, 2.0, 1.0, math.nan), "loss")
+    assert still_rising(run(3.0, 2.0, 1.5, 1.0), "loss")
+    assert not still_rising(run(3.0, 2.0, math.nan, 1.0), "loss")
     nobody = verdict(by_name({0: wild}, "loss")["attained"], NAMES, "loss", running=False)
     assert nobody == "No plan has a figure. p3 is not compared: it diverged"
 
