@@ -224,7 +224,9 @@ def _check_length(model: nn.Module, dataset: Dataset) -> None:
     """Raises UserError where a sample of the data has more words than the model has positions for."""
     option, most = getattr(model, "most_words", ("", None))
     words = dataset.input_shape[-1]
-    of_words = len(dataset.input_shape) == 1  # an image is refused by its shape: its width is no number of words
+    of_words = (
+        len(dataset.input_shape) == 1
+    )  # an image is refused by its shape: its width is no number of words
     if most is not None and of_words and words > most:
         raise UserError(
             f"model.options.{option}",
