@@ -23,6 +23,9 @@ _NETWORK = ("gloo", "NCCL", "Connection")
 """What an error says where a peer has gone, which is not its cause."""
 _LATE = "Timed out waiting"
 """What Gloo says where another worker, which is there, does not take part in a collective."""
+_BACKWARD = ("_engine_run_backward", "unmoved")
+"""What raises where a backward pass cannot be gone: PyTorch, and for it whoever keeps what it has saved
+(`engine/memory/saving.py`)."""
 
 
 def refused_by_pytorch(error: Exception, step: int, *, sharded: bool) -> TrainingError | None:
@@ -52,7 +55,7 @@ def refused_by_pytorch(error: Exception, step: int, *, sharded: bool) -> Trainin
             " reentrant checkpointing of layers brings it about. Call checkpoint with use_reentrant=False, or choose"
             " another strategy"
         )
-    elif frames[-1].name == "_engine_run_backward":
+    elif frames[-1].name in _BACKWARD:
         message = (
             f"PyTorch could not go backward through step {step}: {said}. Call the model and its loss in a plain"
             " loop under torch.autograd.set_detect_anomaly(True), which names the line of forward that is meant"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
 
 from engine.errors import TrainingError
+from engine.memory.saving import stays, unmoved
 from engine.runtime.refused import refused_by_pytorch
 
 
@@ -59,3 +62,18 @@ def test_a_collective_that_another_worker_never_joins_is_told_from_one_that_has_
     with pytest.raises(RuntimeError) as caught:
         raise RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:1")
     assert refused_by_pytorch(caught.value, 4, sharded=sharded) is None
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_who_writes_to_what_backward_needs_is_told_so_whoever_has_kept_it(kept: bool) -> None:
+    """PyTorch itself, or a memory mechanism."""
+    weight, x = torch.ones(2, requires_grad=True), torch.ones(2)
+    hooks = torch.autograd.graph.saved_tensors_hooks(stays, unmoved) if kept else nullcontext()
+    with hooks:
+        y = (weight * x).sum()
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
+        y.backward()
+    found = refused_by_pytorch(caught.value, 3, sharded=False)
+    assert "could not go backward through step 3: RuntimeError: one of the variables" in str(found)
+    assert "in a plain loop" in str(found)
