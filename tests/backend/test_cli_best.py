@@ -45,8 +45,10 @@ def test_one_command_says_which_plan_is_best(tmp_path: Path) -> None:
     assert found["sentence"] in lines
     for criterion in found["criteria"]:
         assert f"   {criterion['verdict']}." in lines
-        assert {place["name"] for place in criterion["places"]} <= {"p3", "async"}
     # How many were evaluated in the time of the fastest is the machine's matter.
+    named = {one["name"]: {place["name"] for place in one["places"]} for one in found["criteria"]}
+    assert named.pop("in_time") in ({"p3"}, {"async"}, {"p3", "async"})
+    assert named == {name: {"p3", "async"} for name in ("speed", "attained", "in_samples")}
     assert [one["rounds"] for one in found["criteria"] if one["name"] != "in_time"] == [SEEDS] * 3
     for curve in found["curves"]:
         steps = [point["step"] for point in curve["points"]]
