@@ -12,6 +12,7 @@ from backend.client import ENDED, Client
 from tests.backend.live_server import LiveServer
 from tests.backend.own_model import write_model
 from tests.e2e.conftest import new_context
+from tests.e2e.ranked import expect_ranked
 from tests.labs import needs_lab
 
 if TYPE_CHECKING:
@@ -74,17 +75,7 @@ def see_ranked(page: Page, client: Client, race: str, members: set[str]) -> None
     finally:
         if any(job.state not in ENDED for job in client.jobs()):
             client.cancel_race(race)
-    rankings = client.standings(race).rankings
-    assert [ranking.rate for ranking in rankings] == list(RATES)
-    for ranking, shown in zip(rankings, page.get_by_test_id("ranking").all(), strict=True):
-        placed = [standing for standing in ranking.standings if standing.rank]
-        assert {standing.name for standing in placed} == members
-        assert all(standing.rounds == 3 for standing in placed)
-        expect(shown.get_by_test_id("standing")).to_have_count(len(members))
-        expect(shown.get_by_test_id("ranking-sentence")).to_have_text(ranking.sentence)
-        gains = [f"{ranking.gains}."] if ranking.gains else []
-        expect(shown.get_by_test_id("ranking-gains")).to_have_text(gains)
-    expect(page.get_by_test_id("limit")).to_have_count(len(members) * len(RATES))
+    expect_ranked(page, client, race, members, RATES)
 
 
 @pytest.mark.soak
@@ -113,8 +104,8 @@ def test_from_nothing_to_a_ranking_of_ones_own_model_over_four_strategies_and_tw
 def test_without_a_lab_the_race_says_why_ddp_takes_no_part_and_ranks_the_others(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_its_end: bool
 ) -> None:
-    """18 jobs one after another in `soak`; a shorter race is ranked in `test_races.py`, of one's own model by
-    `test_cli_races.py`."""
+    """18 jobs one after another in `soak`. In the suite the page ranks the two members of a race of three rounds at one
+    rate (`test_races.py`), and the command two members with one's own model at two rates (`test_cli_races.py`)."""
     monkeypatch.setenv("PATH", str(tmp_path))  # without iproute2 nobody can make a lab
     with (
         LiveServer(tmp_path / "data", cpu_devices=2, warm_jobs=True) as server,

@@ -11,6 +11,7 @@ from backend.client import Client
 from tests.backend.held_jobs import NEVER, held_spec
 from tests.backend.job_specs import job_spec
 from tests.e2e.launching import open_section
+from tests.e2e.ranked import expect_ranked
 from tests.e2e.shown import expect_shown
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def test_a_race_is_watched_to_its_ranking(page: Page, client: Client) -> None:
     expect(page.get_by_test_id("race-table")).to_contain_text("a race: p3, round 1")
 
 
-def test_who_joins_a_finished_race_has_figures_and_no_place(page: Page, client: Client) -> None:
+def test_a_race_ranks_its_members_and_who_joins_later_has_figures_and_no_place(
+    page: Page, client: Client
+) -> None:
     members = [{"strategy": "p3"}, {"strategy": "parameter-server"}]
     unhurried = held_spec(
         "one joins", at=NEVER, steps=12, pause_s=0.25
@@ -70,6 +73,7 @@ def test_who_joins_a_finished_race_has_figures_and_no_place(page: Page, client: 
     client.wait_for_race(race.id)
     page.goto(f"/races/{race.id}")
     expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "finished")
+    expect_ranked(page, client, race.id, [member["strategy"] for member in members])
     progress = "round 1 of 3, 6 of 9 jobs ended"
     with expect_shown(page, "race-progress", progress, within_ms=FINISH_MS):
         client.join_race(race.id, [{"strategy": "tree-allreduce"}])
