@@ -29,7 +29,8 @@ CASES: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("forward", "parameter-server", 3, {"again": True, "breaks": True}),
     ("function", "p3", 2, {"backend": "aot_eager"}),
 )
-"""What is compiled, strategy, workers, options. Every way of compiling (a part: below), and every kind of exchange."""
+"""What is compiled, strategy, workers, options. Every way of compiling, and every kind of exchange. (A part of the
+model, and factors: `test_a_layer_in_compiled_code_travels_as_a_gradient`.)"""
 MORE: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
     ("whole", "single", 1, {"breaks": True}),
     ("whole", "ddp", 2, {"backend": "aot_eager"}),
@@ -75,6 +76,7 @@ def test_a_layer_in_compiled_code_travels_as_a_gradient(tmp_path: Path) -> None:
     assert travels["middle.outer.0"] != "factors"
     assert any("middle.outer.0" in w and "torch.compile" in w for w in plan.warnings)
     holds("compiled:part", "late-multiply", 2, tmp_path)
+    assert expected("compiled:part", 2)["calls"] >= 14
 
 
 def row(where: str, strategy: str, options: dict[str, Any], **training: Any) -> JobSpec:
