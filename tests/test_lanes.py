@@ -15,6 +15,7 @@ from random import Random
 import pytest
 
 from tests.arrays import cover, covering_rows
+from tests.backend.conftest import ON_SQLITE, STARTED_ANEW
 from tests.facilities import REQUIRED, required
 from tests.lanes import AIM_S, LANES, LEDGER, NAMES, require
 from tests.one_lane import Result
@@ -150,6 +151,12 @@ def test_a_budget_is_held_in_seconds_of_one_stated_processor(monkeypatch: pytest
 def test_what_needs_a_lane_says_which_fixture_is_missing() -> None:
     with pytest.raises(AssertionError, match=r"no fixture 'gang_lane'.*usefixtures\('gang_lane'\)"):
         require("gang_lane")
+
+
+def test_files_with_a_lane_or_a_way_of_their_own_are_there() -> None:
+    """A name that no file has any more would leave its tests where they do not belong, unseen."""
+    files = {path.stem for path in (ROOT / "tests" / "backend").glob("test_*.py")}
+    assert files >= ON_SQLITE | STARTED_ANEW
 
 
 def test_a_machine_must_have_what_is_required_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

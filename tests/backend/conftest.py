@@ -29,13 +29,13 @@ CPU_DEVICES = 4
 STARTED_ANEW = {"test_descriptions", "test_description_forks"}
 """The files whose subject is the process that describes a model."""
 ON_SQLITE = {
-    "test_figures_compare", "test_figures_links", "test_figures_markup", "test_figures_race", "test_figures_timeline",
-    "test_figures_why", "test_link_series", "test_rehearsed", "test_scheduler_loop", "test_shared_units", "test_slowed",
-    "test_unreadable_jobs",
+    "test_figures_links", "test_figures_markup", "test_figures_timeline", "test_rehearsed", "test_scheduler_loop",
+    "test_shared_units", "test_slowed", "test_unreadable_jobs",
 }  # fmt: skip
-"""The files whose tests meet PostgreSQL in `soak`. In the suite every figure is drawn from one in
-`test_figures_registry.py`, jobs are scheduled by one in `test_scheduler_retry.py` and `test_scheduler_drain.py`, and
-all that is written and rolled up is tested with both."""
+"""The files whose tests meet PostgreSQL in `soak`. In the suite every figure of one job is drawn from one in
+`test_figures_registry.py`, those of several jobs, reasons and series of links in files of their own; jobs are scheduled
+by one in `test_scheduler_retry.py` and `test_scheduler_drain.py`, and all that is written and rolled up is tested with
+both."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
