@@ -34,7 +34,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "update": ("worker", "server"),
 }  # fmt: skip
 """An override's field -> its values whose mechanism is built, but for what only recurrent layers can have
-(`tests/equivalence/test_published_models.py`). Placement is no layer's own: its edges are the plan's."""
+(`tests/equivalence/test_through_time.py`). Placement is no layer's own: its edges are the plan's."""
 IN_TURN = "activations"
 MOVES: dict[str, dict[str, int]] = {"swap": {"least_bytes": 0}}
 """Options with which a mechanism of memory moves even what a small layer saves."""
