@@ -182,6 +182,7 @@ class _Pass:
                 of_input, of_state, more = self._back(piece, parts[piece], of_state)
                 of_inputs.append(torch.zeros_like(self._pieces[piece]) if of_input is None else of_input)
                 of_parameters = [_sum(*pair) for pair in zip(of_parameters, more, strict=True)]
+                del more  # the next piece makes as much again
                 self._next = self._advance(again=True)
         of_input = torch.cat(of_inputs[::-1], self._time) if self._wanted[0] else None
         return [of_input, *of_state], of_parameters
@@ -285,4 +286,8 @@ class _Layer(torch.autograd.Function):
 
 
 def _sum(total: Tensor | None, more: Tensor | None) -> Tensor | None:
-    return more if total is None else total if more is None else total + more
+    """In place, so that there is no third one beside these two. The first is a copy, as a kernel may give one tensor as
+    the gradient of two parameters."""
+    if more is None:
+        return total
+    return more.clone() if total is None else total.add_(more)

@@ -184,6 +184,15 @@ def test_each_layer_may_have_its_own_mechanism(tmp_path: Path) -> None:
     assert found.total < predicted(make, batch, "keep").total
 
 
+def test_recurrent_layers_in_pieces_of_time_are_counted(tmp_path: Path) -> None:
+    make, batch = MODELS["lstm-lm"]
+    in_pieces = {
+        name: "through-time" if name.startswith("layers.") else "keep" for name in asked(make(), "swap")
+    }
+    assert set(in_pieces.values()) == {"through-time", "keep"}
+    compared(make, batch, in_pieces, tmp_path)
+
+
 def test_micro_batches_and_an_optimizer_of_two_states_are_counted(tmp_path: Path) -> None:
     make, batch = MODELS["vgg-small"]
     one = compared(make, batch, "recompute", tmp_path, ADAM)
