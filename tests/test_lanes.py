@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from tests.arrays import cover, covering_rows
-from tests.backend.conftest import ON_SQLITE, STARTED_ANEW
+from tests.backend.conftest import ON_BOTH, ON_SQLITE, STARTED_ANEW
 from tests.facilities import REQUIRED, required
 from tests.lanes import AIM_S, LANES, LEDGER, NAMES, require
 from tests.one_lane import Result
@@ -153,10 +153,12 @@ def test_what_needs_a_lane_says_which_fixture_is_missing() -> None:
         require("gang_lane")
 
 
-def test_files_with_a_lane_or_a_way_of_their_own_are_there() -> None:
-    """A name that no file has any more would leave its tests where they do not belong, unseen."""
-    files = {path.stem for path in (ROOT / "tests" / "backend").glob("test_*.py")}
-    assert files >= ON_SQLITE | STARTED_ANEW
+def test_what_has_a_lane_or_a_way_of_its_own_is_there() -> None:
+    """A name that nothing has any more would leave tests where they do not belong, unseen."""
+    files = {path.stem: path for path in (ROOT / "tests" / "backend").glob("test_*.py")}
+    assert files.keys() >= ON_SQLITE | STARTED_ANEW
+    tests = "".join(files[name].read_text(encoding="utf-8") for name in sorted(ON_SQLITE))
+    assert set(re.findall(r"^def (test_\w+)\(", tests, re.MULTILINE)) >= ON_BOTH
 
 
 def test_a_machine_must_have_what_is_required_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,20 +29,27 @@ CPU_DEVICES = 4
 STARTED_ANEW = {"test_descriptions", "test_description_forks"}
 """The files whose subject is the process that describes a model."""
 ON_SQLITE = {
-    "test_figures_links", "test_figures_markup", "test_figures_timeline", "test_rehearsed", "test_scheduler_loop",
-    "test_shared_units", "test_slowed", "test_unreadable_jobs",
+    "test_figures_links", "test_figures_markup", "test_figures_race", "test_figures_timeline", "test_rehearsed",
+    "test_scheduler_loop", "test_shared_units", "test_slowed", "test_unreadable_jobs",
 }  # fmt: skip
 """The files whose tests meet PostgreSQL in `soak`. In the suite every figure of one job is drawn from one in
-`test_figures_registry.py`, those of several jobs, reasons and series of links in files of their own; jobs are scheduled
-by one in `test_scheduler_retry.py` and `test_scheduler_drain.py`, and all that is written and rolled up is tested with
-both."""
+`test_figures_registry.py`, a race by what stands below, comparisons, reasons and series of links in files of their own;
+jobs are scheduled by one in `test_scheduler_retry.py` and `test_scheduler_drain.py`, and all that is written and rolled
+up is tested with both."""
+ON_BOTH = {
+    "test_every_job_starts_at_zero_and_finishes_at_its_next_forward",
+    "test_steps_that_some_job_did_not_keep_are_skipped",
+    "test_the_job_that_finishes_first_is_called_so",
+}
+"""Tests in those files that meet both in the suite."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     parameters = (
         item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     )
-    if parameters.get("new_url") == "postgresql" and item.path.stem in ON_SQLITE:
+    in_soak = item.path.stem in ON_SQLITE and getattr(item, "originalname", "") not in ON_BOTH
+    if parameters.get("new_url") == "postgresql" and in_soak:
         item.add_marker(pytest.mark.soak)
 
 
