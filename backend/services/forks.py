@@ -53,6 +53,7 @@ class Fork:
         self.stderr: IO[bytes] = os.fdopen(stderr, "rb", 0)
         self._way = way
         self._done = done
+        self._ended = False
 
     def __enter__(self) -> Fork:
         return self
@@ -68,11 +69,14 @@ class Fork:
         self._done()
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit status, once it has ended. Raises TimeoutExpired."""
+        """The exit status, once it has ended; the same one each time. Raises TimeoutExpired."""
+        if self._ended:
+            return self.returncode
         if not select.select([self._way], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
         if said := self._way.recv(64):
             self.returncode = int(said)
+        self._ended = True
         return self.returncode
 
 

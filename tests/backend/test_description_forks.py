@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,9 +15,10 @@ import pytest
 
 from backend.client import Client
 from backend.executors import process
+from backend.services import forker
 from backend.services.describing import SOURCE, Allowance
 from backend.services.descriptions import Descriptions
-from backend.services.forks import Forks
+from backend.services.forks import Fork, Forks
 from engine.errors import UserError
 from engine.models.describe import describe_request
 from engine.plan.job import SourceSpec
@@ -147,6 +149,24 @@ def test_what_leaves_its_session_and_kills_those_who_look_after_it_ends_all_the_
     assert has_ended(int((tmp_path / "mine.py.pid").read_text()))
 
 
+@pytest.mark.parametrize(("said", "code"), [(b"7", 7), (b"-11", -11), (None, -signal.SIGKILL)])
+def test_how_a_fork_has_ended_is_said_as_often_as_one_asks(said: bytes | None, code: int) -> None:
+    """Who has forked it says it once, and nothing where it was killed."""
+    way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    outputs = [os.pipe() for _ in range(2)]
+    with theirs, Fork(0, way, outputs[0][0], outputs[1][0], lambda: None) as fork:
+        with pytest.raises(subprocess.TimeoutExpired):
+            fork.wait(0)
+        if said is None:
+            theirs.close()
+        else:
+            theirs.send(said)
+        assert [fork.wait(0), fork.wait(0)] == [code, code]
+        theirs.close()
+    for _, end in outputs:
+        os.close(end)
+
+
 def test_one_that_is_killed_or_has_old_code_is_replaced(tmp_path: Path) -> None:
     code = ["as it was"]
     descriptions = Descriptions(tmp_path / "cache")
@@ -184,6 +204,27 @@ def test_it_ends_with_a_server_that_is_killed_while_it_loads(tmp_path: Path) -> 
     ended, _, _ = select.select([watched], [], [], 60)
     os.close(watched)
     assert ended
+
+
+@pytest.mark.parametrize("ends", ["before it begins to load", "when it is ready, which nobody has read"])
+def test_it_says_nothing_where_a_server_ends_that_never_asked(ends: str) -> None:
+    """It is not taken for a fork, either, which describes with what it was not given."""
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if ends == "before it begins to load":
+        control.close()
+    with theirs:
+        found = subprocess.Popen(
+            [sys.executable, "-m", forker.__name__, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd=SOURCE,
+            pass_fds=[theirs.fileno()],
+        )
+    if ends != "before it begins to load":
+        with control:
+            assert select.select([control], [], [], 60)[0], "it is ready"
+    _, said = found.communicate(timeout=60)
+    assert (found.returncode, said) == (0, b"")
 
 
 @pytest.mark.usefixtures("server_lane")
