@@ -159,6 +159,11 @@ def _become(asked: Mapping[str, Any], given: Sequence[int]) -> None:
     sys.argv[1:] = [str(lifeline), *asked["arguments"]]
     os.environ.clear()
     os.environ.update(asked["environment"])
+    # As in a process that starts anew; Python's own is seeded in each fork.
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.seed()
 
 
 if __name__ == "__main__":

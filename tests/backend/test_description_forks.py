@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from backend.client import Client
 from backend.executors import process
 from backend.services import forker
 from backend.services.describing import SOURCE, Allowance
-from backend.services.descriptions import Descriptions
+from backend.services.descriptions import Descriptions, _engine
 from backend.services.forks import Fork, Forks
 from engine.errors import UserError
 from engine.models.describe import describe_request
@@ -32,7 +33,7 @@ LINEAR = "return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)
 HOLDS = """
 import os, sys, time
 from pathlib import Path
-from backend.services.descriptions import Descriptions
+from backend.services.descriptions import Descriptions, _engine
 found = Descriptions(Path(sys.argv[1]))
 found.load()
 print(found._forks.pid, flush=True)
@@ -99,6 +100,21 @@ def test_a_fork_describes_what_this_process_does(loaded: Descriptions) -> None:
     cnn = SourceSpec(name="cnn")
     asked = {"model": to_plain(cnn), "data": to_plain(DIGITS), "precision": "float32"}
     assert loaded.describe(cnn, DIGITS, "float32") == describe_request(asked)
+
+
+def test_each_fork_draws_other_numbers(loaded: Descriptions, tmp_path: Path) -> None:
+    """Where nobody has seeded them, as processes that are started anew do."""
+    body = (
+        "import random, numpy\n"
+        "line = [numpy.random.random(), random.random(), torch.initial_seed(), float(torch.rand(1, device='cpu'))]\n"
+        "open(__file__ + '.drawn', 'a').write(' '.join(map(str, line)) + '\\n')\n"
+        "os._exit(7)"
+    )
+    for line in (1, 2):
+        assert "exit code 7" in refused(loaded, tmp_path, f"{line}\n{body}").rule
+    forks = [line.split() for line in (tmp_path / "mine.py.drawn").read_text().splitlines()]
+    for first, second in zip(*forks, strict=True):
+        assert first != second
 
 
 def test_a_fork_holds_nothing_of_the_server_s(loaded: Descriptions, tmp_path: Path) -> None:
@@ -191,6 +207,65 @@ def test_one_that_is_killed_or_has_old_code_is_replaced(tmp_path: Path) -> None:
     last = forks.pid
     descriptions.close()
     assert has_ended(last)
+
+
+def test_who_waits_for_a_fork_waits_no_longer_than_they_may(loaded: Descriptions, tmp_path: Path) -> None:
+    loaded.describe(model(tmp_path, f"3\n{LINEAR}"), DIGITS, "float32")
+    forks = forks_of(loaded)
+    stopped = forks.pid
+    os.kill(stopped, signal.SIGSTOP)
+    with (tmp_path / "mine.py").open("rb") as given, pytest.raises(TimeoutError):
+        forks.started("engine.models", 0, given.fileno(), {}, given, time.monotonic() + 0.2, None)
+    assert forks.pid != stopped
+    until(lambda: has_ended(stopped), "it is replaced")
+
+
+def test_where_none_can_be_loaded_the_log_says_so_once_until_something_has_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("backend", "engine"):
+        (tmp_path / name).symlink_to(SOURCE / name)
+    (tmp_path / "torch.py").write_text("raise SystemExit(1)")
+    code = ["as it was"]
+    forks = Forks(tmp_path, lambda: code[0])
+
+    def attempts() -> int:
+        pids = set()
+        for _ in range(8):
+            pids.add(forks.pid)
+            until(lambda: has_ended(forks.pid), "it cannot load")
+            forks._current()
+        return len(pids)
+
+    assert attempts() == 3
+    assert forks._current() is None
+    code[0] = "changed"
+    assert forks._current() is not None
+    assert attempts() == 3
+    forks.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert all("Each description starts a process anew" in line for line in said)
+
+
+def test_a_forker_is_replaced_where_another_torch_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is installed is looked for, not what somebody has loaded; nothing is loaded for that."""
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise AssertionError('it is only looked for')")
+    (package / "version.py").write_text("__version__ = '2.9'")
+    here = _engine()
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = [_engine()]
+    (package / "version.py").write_text("__version__ = '2.10'")
+    found.append(_engine())
+    (package / "__init__.py").write_text("raise AssertionError('and is another one')")
+    found.append(_engine())
+    assert len({here, *found}) == 4
+    assert "torch" not in sys.modules
 
 
 def test_it_ends_with_a_server_that_is_killed_while_it_loads(tmp_path: Path) -> None:
