@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.axes.memory import ACTIVATIONS
 from engine.plan.consistency import averages
@@ -27,14 +27,20 @@ MOST_MESSAGES = 1_000_000
 
 
 def rows(
-    plan: Plan | Wrapper, model: ModelDescription, job: JobSpec, *, most: int | None = None
+    plan: Plan | Wrapper,
+    model: ModelDescription,
+    job: JobSpec,
+    *,
+    most: int | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> list[Row]:
     """The table of a resolved plan, in forward order. Empty for a peer. Raises UserError where more than `most`
-    messages would have to be played out for it, which takes minutes with many workers and many layers."""
+    messages would have to be played out for it, which takes minutes with many workers and many layers; with `most`,
+    `check()` is called now and then meanwhile, and may raise."""
     if isinstance(plan, Wrapper):
         return []
     described = {layer.name: layer for layer in model.layers}
-    wire = wire_bytes_by_layer(plan, model, job.cluster.workers, job.network.hosts, most=most)
+    wire = wire_bytes_by_layer(plan, model, job.cluster.workers, job.network.hosts, most=most, check=check)
     units = Counter(layer for unit in cut(plan, model) for layer in set(unit.layers))
     found = []
     for entry in plan.layers:

@@ -13,9 +13,9 @@ router = APIRouter(prefix="/plans", tags=["plans"])
 
 
 @router.post("", responses=problems(415, 422, 503))
-def preview_plan(services: Services, spec: SpecBody) -> PlanView:
+def preview_plan(services: Services, spec: SpecBody, asker: Asking) -> PlanView:
     """The plan that a submission would get, stored nowhere; refused exactly where a submission would be."""
-    return services.jobs.preview(spec)
+    return services.jobs.preview(spec, asker)
 
 
 @router.post("/memory", responses=problems(415, 422, 503))

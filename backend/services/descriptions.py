@@ -16,6 +16,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -183,8 +184,12 @@ def _key(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:
 
 
 def _engine() -> tuple[tuple[str, int, int], ...]:
-    """The state of the engine's code."""
-    return tuple(_state(ENGINE, ".py"))
+    """The state of the engine's code, and of PyTorch where that is installed: a new version writes these files anew."""
+    found = find_spec("torch")
+    if found is None or found.origin is None:
+        return tuple(_state(ENGINE, ".py"))
+    torch = Path(found.origin)
+    return (*_state(ENGINE, ".py"), *_grown(torch), *_grown(torch.with_name("version.py")))
 
 
 def _paths(options: Mapping[str, Any]) -> Iterable[Path]:

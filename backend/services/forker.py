@@ -51,23 +51,15 @@ class _Running:
 
 def serve(control: socket.socket) -> None:
     """Until the other end closes. Returns in every fork, which is to be what was asked for then."""
-    _end_while_loading(control, True)
-    process.become_subreaper()
-    for name in LOADED:
-        import_module(name)
-    _end_while_loading(control, False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.collect()
-    gc.freeze()  # forks leave it alone, so that they share it
+    _load(control)
     running: dict[int, _Running] = {}
     """By descriptor: of the process while it runs, of its way when it has ended."""
-    with suppress(BrokenPipeError), selectors.DefaultSelector() as selector:
-        control.send(_READY)
+    with selectors.DefaultSelector() as selector:
         selector.register(control, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
                 if key.fileobj is control:
-                    asked, given, _, _ = socket.recv_fds(control, MOST_BYTES, _DESCRIPTORS)
+                    asked, given = _asked(control)
                     if not asked:
                         process.kill_descendants()
                         os._exit(0)
@@ -86,7 +78,7 @@ def serve(control: socket.socket) -> None:
                     watched = os.pidfd_open(pid)
                     running[watched] = _Running(pid, way)
                     selector.register(watched, selectors.EVENT_READ)
-                    with suppress(BrokenPipeError):
+                    with suppress(ConnectionError):
                         way.send(str(pid).encode())
                     continue
                 selector.unregister(key.fileobj)
@@ -98,10 +90,35 @@ def serve(control: socket.socket) -> None:
                 end = os.waitid(os.P_PID, each.pid, os.WEXITED | os.WNOWAIT)
                 assert end is not None, "a call that waits answers"
                 code = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
-                with suppress(BrokenPipeError):
+                with suppress(ConnectionError):
                     each.way.send(str(code).encode())
                 running[each.way.fileno()] = each
                 selector.register(each.way, selectors.EVENT_READ)
+
+
+def _load(control: socket.socket) -> None:
+    """What describing needs, and say that it is there. Ends this process where the other end has closed meanwhile."""
+    _end_while_loading(control, True)
+    process.become_subreaper()
+    for name in LOADED:
+        import_module(name)
+    _end_while_loading(control, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.collect()
+    gc.freeze()  # forks leave it alone, so that they share it
+    try:
+        control.send(_READY)
+    except ConnectionError:  # to return would be to be a fork that nobody has asked for
+        os._exit(0)
+
+
+def _asked(control: socket.socket) -> tuple[bytes, Sequence[int]]:
+    """A request, and the descriptors that come with it; nothing where the other end has closed."""
+    try:
+        asked, given, _, _ = socket.recv_fds(control, MOST_BYTES, _DESCRIPTORS)
+    except ConnectionResetError:  # before it had read that this process is ready
+        return b"", []
+    return asked, given
 
 
 def _end_while_loading(control: socket.socket, whether: bool) -> None:
@@ -142,6 +159,11 @@ def _become(asked: Mapping[str, Any], given: Sequence[int]) -> None:
     sys.argv[1:] = [str(lifeline), *asked["arguments"]]
     os.environ.clear()
     os.environ.update(asked["environment"])
+    # As in a process that starts anew; Python's own is seeded in each fork.
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.seed()
 
 
 if __name__ == "__main__":

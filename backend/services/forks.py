@@ -4,12 +4,13 @@ description a tenth of one.
 The server starts that process in the background (`forker.py`); it describes nothing itself. Each fork is a process of
 its own, in a session of its own, with the same limits and the same people to look after it as one that is started anew
 (`describing.py`). Where there is none, because it is switched off or was killed, processes are started anew, and
-another one is loaded meanwhile. It is also replaced where the engine's code has changed since it was loaded.
+another one is loaded meanwhile. It is also replaced where what it has loaded has changed since.
 """
 
 from __future__ import annotations
 
 import array
+import logging
 import os
 import select
 import signal
@@ -29,11 +30,20 @@ from backend.executors.environment import inherited
 from backend.services import forker
 from backend.services.asker import Asker
 
+logger = logging.getLogger(__name__)
+
 _LOOK_S = 0.2
 _ANSWER_S = 10.0
-"""How long it may take to fork."""
+"""How long it may take to fork, at most,"""
+_LEAST_S = 0.001
+"""and at least: 0 would be not to wait."""
 _ATTEMPTS = 3
-"""To load one, before each description starts a process anew: something is wrong here."""
+"""To load one, before each description starts a process anew: something is wrong here, until `code` changes."""
+_OFF = (
+    "the process that loads PyTorch for descriptions ended %d times before it was ready. Each description starts a "
+    "process anew from now on, which takes seconds, until the engine's code or the installed PyTorch changes. Why it "
+    "ended is above, on the server's standard error"
+)
 _END_S = 5.0
 """How long it may take to end, and to clean up behind a fork."""
 
@@ -53,6 +63,7 @@ class Fork:
         self.stderr: IO[bytes] = os.fdopen(stderr, "rb", 0)
         self._way = way
         self._done = done
+        self._ended = False
 
     def __enter__(self) -> Fork:
         return self
@@ -68,11 +79,14 @@ class Fork:
         self._done()
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit status, once it has ended. Raises TimeoutExpired."""
+        """The exit status, once it has ended; the same one each time. Raises TimeoutExpired."""
+        if self._ended:
+            return self.returncode
         if not select.select([self._way], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
         if said := self._way.recv(64):
             self.returncode = int(said)
+        self._ended = True
         return self.returncode
 
 
@@ -115,9 +129,9 @@ class _Forker:
                     self.gone = True
 
     def fork(
-        self, asked: Mapping[str, object], descriptors: Sequence[int]
+        self, asked: Mapping[str, object], descriptors: Sequence[int], deadline: float
     ) -> tuple[int, socket.socket] | None:
-        """The process id of a fork and the way to it; None where this process is gone."""
+        """The process id of a fork and the way to it; None where this process is gone, or says nothing in time."""
         way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         rights = array.array("i", [theirs.fileno(), *descriptors])
         try:
@@ -126,7 +140,7 @@ class _Forker:
                 self.control.sendmsg(
                     [forker.written(asked)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
                 )
-            way.settimeout(_ANSWER_S)
+            way.settimeout(max(_LEAST_S, min(_ANSWER_S, deadline - time.monotonic())))
             if said := way.recv(64):
                 way.settimeout(None)
                 return int(said), way
@@ -205,7 +219,7 @@ class Forks:
         out, stdout = os.pipe()
         err, stderr = os.pipe()
         try:
-            found = forks.fork(asked, [given.fileno(), stdout, stderr, lifeline])
+            found = forks.fork(asked, [given.fileno(), stdout, stderr, lifeline], deadline)
         finally:
             os.close(stdout)
             os.close(stderr)
@@ -213,6 +227,8 @@ class Forks:
             os.close(out)
             os.close(err)
             self._current()  # for the next one
+            if time.monotonic() > deadline:
+                raise TimeoutError
             return None
         return Fork(*found, out, err, forks.left)
 
@@ -228,12 +244,15 @@ class Forks:
         with self._lock:
             found = self._forker
             found.look()
-            if found.ready:
+            if found.ready or found.code != code:
                 self._unready = 0
-            if self._closed or self._unready >= _ATTEMPTS:
+            elif found.gone and self._unready < _ATTEMPTS:
+                self._unready += 1
+                if self._unready == _ATTEMPTS:
+                    logger.warning(_OFF, _ATTEMPTS)
+            if self._closed or self._unready == _ATTEMPTS:
                 return None
             if found.gone or found.code != code:
-                self._unready += found.gone and not found.ready
                 threading.Thread(target=found.retire, name="end forker", daemon=True).start()
                 self._forker = _Forker(self._directory, code)
             return self._forker

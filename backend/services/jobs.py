@@ -61,12 +61,13 @@ class Jobs:
         self._views = views
         self._changed = changed
 
-    def preview(self, spec: JobSpec) -> PlanView:
-        """What submitting would do, without doing it. Raises UserError as `submit` does."""
+    def preview(self, spec: JobSpec, asker: Asker | None = None) -> PlanView:
+        """What submitting would do, without doing it. Raises as `submit` does. The model is described also where the
+        asker leaves: a page leaves with every letter that is typed, and comes back for the same model."""
         names.check_job(spec)
         with self._database.read() as session:
             _check_baseline(session, spec.baseline)
-        return view(self._planner.plan(spec))
+        return view(self._planner.plan(spec, asker, described_anyway=True))
 
     def submit(self, spec: JobSpec, key: str | None, asker: Asker | None = None) -> tuple[schema.Job, bool]:
         """Store a job and its plan; answers the job, and whether it is new.

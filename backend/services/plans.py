@@ -43,9 +43,17 @@ class Planner:
         self._descriptions = descriptions
         self._check_devices = check_devices
 
-    def plan(self, spec: JobSpec, asker: Asker | None = None, message: MessageCost | None = None) -> Planned:
-        """Validate everything that can be known before the job runs. `message`: as `build_plan` takes it. Raises
-        UserError at the field, and Left where the asker is gone.
+    def plan(
+        self,
+        spec: JobSpec,
+        asker: Asker | None = None,
+        message: MessageCost | None = None,
+        *,
+        described_anyway: bool = False,
+    ) -> Planned:
+        """Validate everything that can be known before the job runs. `message`: as `build_plan` takes it.
+        `described_anyway`: the model is described to its end also where the asker leaves meanwhile. Raises UserError at
+        the field, and Left where the asker is gone.
 
         Names, options and devices are looked at first: the model's description may take seconds.
         """
@@ -53,9 +61,10 @@ class Planner:
         _check_sources(spec)
         self._check_devices(spec)
         _check_lab(spec)
-        description = self.describe(spec, asker)
+        description = self.describe(spec, None if described_anyway else asker)
         plan = build_plan(spec, description, message)
-        rows = preview.rows(plan, description, spec, most=preview.MOST_MESSAGES)
+        check = (lambda: None) if asker is None else asker.check
+        rows = preview.rows(plan, description, spec, most=preview.MOST_MESSAGES, check=check)
         return Planned(spec=spec, description=description, plan=plan, rows=rows)
 
     def describe(self, spec: JobSpec, asker: Asker | None = None) -> ModelDescription:

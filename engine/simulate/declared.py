@@ -36,6 +36,8 @@ from engine.simulate.network import Passed
 from engine.simulate.run import Exchanges, simulate
 from engine.transport.message import Header
 
+CHECKED_EVERY = 10_000
+"""So many messages are played out between two looks whether somebody still waits: a fifth of a second."""
 Moved = Mapping[tuple[int, int, int], int]
 """(sender, receiver, unit): payload bytes."""
 
@@ -199,19 +201,23 @@ def _crossing(
 class _Limit:
     """Of messages: with many workers, playing them out takes minutes, in which somebody waits for an answer."""
 
-    def __init__(self, most: int, workers: int) -> None:
-        self._left = self._most = most
+    def __init__(self, most: int, workers: int, check: Callable[[], None]) -> None:
+        self._counted = 0
+        self._most = most
         self._workers = workers
+        self._check = check
 
     def count(self) -> None:
-        self._left -= 1
-        if self._left < 0:
+        self._counted += 1
+        if self._counted > self._most:
             raise UserError(
                 "cluster.workers",
                 self._workers,
                 f"one step of this plan takes more than {self._most:,} messages, too many to tell its bytes",
-                "Use fewer workers, or a strategy with fewer messages",
+                "Use fewer workers, larger slices or buckets, or a strategy with fewer messages",
             )
+        if self._counted % CHECKED_EVERY == 0:
+            self._check()
 
 
 def _averages(plan: Plan, workers: int, steps: int | None) -> Exchanges | None:
@@ -253,16 +259,18 @@ def wire_bytes_by_layer(
     hosts: int | None = None,
     *,
     most: int | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> dict[str, int]:
     """The same for each layer; a bucket's bytes are shared out by its layers' elements, an edge's belong to the layer
-    that it leads to. Raises UserError where more than `most` messages would have to be played out for it."""
+    that it leads to. Raises UserError where more than `most` messages would have to be played out for it; with `most`,
+    `check()` is called now and then meanwhile, and may raise."""
     if isinstance(plan, Wrapper):
         return {}
     state = plan.consistency.travelling_state
     owner = {p.name: layer.name for layer in model.layers for p in carried(layer, state)}
     totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}
     at = [party.host for party in parties(plan, workers, hosts)]
-    count = _Limit(most, workers).count if most is not None else lambda: None
+    count = _Limit(most, workers, check).count if most is not None else lambda: None
     for unit, source, destination, size in _crossing(plan, model, workers, 1, count):
         if at[source] != at[destination]:
             totals[unit.layers[0]] += size

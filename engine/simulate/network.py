@@ -10,6 +10,7 @@ transport stays below.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,7 +54,8 @@ class Network(Protocol):
 
     def lose(self, party: int, hears: Callable[[int], None]) -> None:
         """A party is gone: what it has not sent never leaves, and what is on its way to it goes nowhere.
-        `hears(other)`: the other party's link with it has ended, behind all that was on its way there."""
+        `hears(other)`: the other party's link with it has ended, behind all that was on its way there. Not called where
+        there was none yet since an earlier loss."""
         ...
 
     def meet(self, party: int, hears: Callable[[int], None]) -> None:
@@ -167,7 +169,8 @@ class VirtualNetwork:
         self._down: set[tuple[int, int]] = set()
         """(sender, receiver) that have no link: one was lost, and has no new one yet."""
         self._ended_ns: dict[tuple[int, int], int] = {}
-        """By a party that was lost and another one: when that one hears of it."""
+        """By a party that was lost and another one: when that one hears of it. Not once they have a new link."""
+        self._losses: Counter[int] = Counter()
 
     def send(
         self, source: int, destination: int, header: Header, on_sent: Callable[[], None] | None = None
@@ -190,8 +193,9 @@ class VirtualNetwork:
 
     def lose(self, party: int, hears: Callable[[int], None]) -> None:
         """See Network."""
+        self._losses[party] += 1
         for other in self._of:
-            if other == party:
+            if other == party or (party, other) in self._ended_ns:  # no link that could end
                 continue
             self._down |= {(party, other), (other, party)}
             out = self._hosts[self._of[party]].ways.pop((party, other), None)
@@ -212,9 +216,12 @@ class VirtualNetwork:
                 linked_ns = max(
                     self._clock.now_ns + self._apart_ns(party, other), self._ended_ns[party, other]
                 )
-                self._clock.at(linked_ns, partial(self._linked, party, other, hears))
+                self._clock.at(linked_ns, partial(self._linked, self._losses[party], party, other, hears))
 
-    def _linked(self, party: int, other: int, hears: Callable[[int], None]) -> None:
+    def _linked(self, life: int, party: int, other: int, hears: Callable[[int], None]) -> None:
+        if life != self._losses[party]:  # it was lost again meanwhile
+            return
+        del self._ended_ns[party, other]
         self._down -= {(party, other), (other, party)}
         hears(other)
 

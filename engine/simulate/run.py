@@ -212,12 +212,14 @@ class VirtualJob:
             self.servers[party].regains(rank, life)
 
     def _send(self, party: int, send: Send) -> None:
-        size, peers = self._bytes(party, send), send.peers
+        peers, size = send.peers, None
         if send.kind in (Message.ROUND, Message.FACTORS, Message.UPDATE) or (
             send.kind == Message.FINISH and send.unit not in self._server_of
         ):
             peers = self._workers[party].parties(peers)  # machines of a team know its members by their rank
         for rank, peer in zip(send.peers, peers, strict=True):
+            if size is None or send.snapshot:
+                size = self._bytes(party, rank, send)
             self._post(
                 party,
                 peer,
@@ -286,7 +288,8 @@ class VirtualJob:
             else:
                 self.carry_out(party, worker.arrived(header))
 
-    def _bytes(self, party: int, send: Send) -> int:
+    def _bytes(self, party: int, rank: int, send: Send) -> int:
+        """Of a message to `rank`: the same to all where it is not a snapshot."""
         unit = self._unit[send.unit]
         layer = self.choices[unit.layers[0]]
         if send.content is Content.FACTORS:
@@ -297,8 +300,7 @@ class VirtualJob:
         if send.content is Content.NOTHING:
             return 0
         if send.content is Content.PARAMETERS and layer.update == "server":
-            home = self._server_of[send.unit].homes[send.unit]
-            whole = send.snapshot and home.over  # in the end all get the parameters as they are
+            whole = send.snapshot and self._server_of[send.unit].answers_whole(send.unit, rank)
             elements = send.stop - send.start
             return (
                 elements * DTYPE_BYTES[unit.dtype]

@@ -25,6 +25,8 @@ class VirtualServer:
         self._run = run
         self._life: dict[int, int] = {}
         """By worker that has returned: how often. Nothing comes of a lost one after the word that it has."""
+        self._joined: set[tuple[int, int]] = set()
+        """(unit, worker) of who has joined again, and has not been answered since."""
 
     def arrived(self, header: Header) -> list[Instruction]:
         """A message of a worker."""
@@ -36,9 +38,17 @@ class VirtualServer:
             case Message.PULL:
                 return home.pulled(rank, header.step + 1, life)
             case Message.JOIN:
+                self._joined.add((header.unit, rank))
                 return home.joined(rank, header.step, life)
             case _:
                 return home.finished(rank, header.step + 1, life)
+
+    def answers_whole(self, unit: int, rank: int) -> bool:
+        """Whether the answer that leaves now is the parameters as they are: for who has joined again, once, and in the
+        end for all."""
+        joined = (unit, rank) in self._joined
+        self._joined.discard((unit, rank))
+        return joined or self.homes[unit].over
 
     def loses(self, rank: int) -> None:
         """A worker's link has ended. Raises UserError where too few are left."""

@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from engine.inputs.drawn import numpys
+
 _DIGEST_BYTES = 16
 ROW = np.dtype([("step", "<u4"), ("states", "u1", (_DIGEST_BYTES,))])
 
@@ -23,11 +25,11 @@ ROW = np.dtype([("step", "<u4"), ("states", "u1", (_DIGEST_BYTES,))])
 def digest(device: torch.device | None = None) -> bytes:
     """Of the states now. `device`: whose generator counts, too, where it is CUDA."""
     version, python, gauss = random.getstate()
-    _, keys, *rest = np.random.get_state()
+    arrays, rest = numpys()
     found = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     found.update(np.array(python, np.uint32).tobytes())
-    found.update(np.asarray(keys).tobytes())
-    found.update(repr((version, gauss, rest)).encode())
+    found.update(arrays)
+    found.update(repr((version, gauss, list(rest))).encode())
     found.update(torch.get_rng_state().numpy().tobytes())
     if device is not None and device.type == "cuda":
         found.update(torch.cuda.get_rng_state(device).numpy().tobytes())

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import make_url
 
+from backend.services.asker import Asker
+from backend.services.errors import Left
 from engine import preview
+from engine.plan.job import JobSpec
+from engine.plan.serde import from_plain
+from engine.simulate import declared
 from tests.backend.job_specs import JSON, job_spec, submit
 
 
@@ -51,6 +58,23 @@ def test_a_plan_that_takes_minutes_to_tell_is_refused(
         assert "more than 10 messages" in error["rule"]
         assert "Use fewer workers" in error["remedy"]
     assert api.get("/api/v1/jobs").json()["items"] == before
+
+
+def test_who_has_left_is_not_counted_for(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a plan, the messages that tell its bytes, which may take twenty seconds; its model is described all the
+    same."""
+    monkeypatch.setattr(declared, "CHECKED_EVERY", 10)
+    application = api.app
+    assert isinstance(application, FastAPI)
+    context = application.state.context
+    spec = from_plain(JobSpec, job_spec())
+    with closing(Asker()) as asker:
+        assert context.jobs.preview(spec, asker) == context.jobs.preview(spec)
+        asker.leave()
+        with pytest.raises(Left):
+            context.jobs.preview(spec, asker)
+        with pytest.raises(Left):
+            context.jobs.submit(spec, None, asker)
 
 
 def test_a_composed_job_says_which_override_set_what(api: TestClient) -> None:

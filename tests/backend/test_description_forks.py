@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +16,10 @@ import pytest
 
 from backend.client import Client
 from backend.executors import process
+from backend.services import forker
 from backend.services.describing import SOURCE, Allowance
-from backend.services.descriptions import Descriptions
-from backend.services.forks import Forks
+from backend.services.descriptions import Descriptions, _engine
+from backend.services.forks import Fork, Forks
 from engine.errors import UserError
 from engine.models.describe import describe_request
 from engine.plan.job import SourceSpec
@@ -30,7 +33,7 @@ LINEAR = "return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)
 HOLDS = """
 import os, sys, time
 from pathlib import Path
-from backend.services.descriptions import Descriptions
+from backend.services.descriptions import Descriptions, _engine
 found = Descriptions(Path(sys.argv[1]))
 found.load()
 print(found._forks.pid, flush=True)
@@ -99,6 +102,21 @@ def test_a_fork_describes_what_this_process_does(loaded: Descriptions) -> None:
     assert loaded.describe(cnn, DIGITS, "float32") == describe_request(asked)
 
 
+def test_each_fork_draws_other_numbers(loaded: Descriptions, tmp_path: Path) -> None:
+    """Where nobody has seeded them, as processes that are started anew do."""
+    body = (
+        "import random, numpy\n"
+        "line = [numpy.random.random(), random.random(), torch.initial_seed(), float(torch.rand(1, device='cpu'))]\n"
+        "open(__file__ + '.drawn', 'a').write(' '.join(map(str, line)) + '\\n')\n"
+        "os._exit(7)"
+    )
+    for line in (1, 2):
+        assert "exit code 7" in refused(loaded, tmp_path, f"{line}\n{body}").rule
+    forks = [line.split() for line in (tmp_path / "mine.py.drawn").read_text().splitlines()]
+    for first, second in zip(*forks, strict=True):
+        assert first != second
+
+
 def test_a_fork_holds_nothing_of_the_server_s(loaded: Descriptions, tmp_path: Path) -> None:
     """But for its own pipes and the lifeline; and it has the environment and the session of its own."""
     body = (
@@ -147,6 +165,24 @@ def test_what_leaves_its_session_and_kills_those_who_look_after_it_ends_all_the_
     assert has_ended(int((tmp_path / "mine.py.pid").read_text()))
 
 
+@pytest.mark.parametrize(("said", "code"), [(b"7", 7), (b"-11", -11), (None, -signal.SIGKILL)])
+def test_how_a_fork_has_ended_is_said_as_often_as_one_asks(said: bytes | None, code: int) -> None:
+    """Who has forked it says it once, and nothing where it was killed."""
+    way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    outputs = [os.pipe() for _ in range(2)]
+    with theirs, Fork(0, way, outputs[0][0], outputs[1][0], lambda: None) as fork:
+        with pytest.raises(subprocess.TimeoutExpired):
+            fork.wait(0)
+        if said is None:
+            theirs.close()
+        else:
+            theirs.send(said)
+        assert [fork.wait(0), fork.wait(0)] == [code, code]
+        theirs.close()
+    for _, end in outputs:
+        os.close(end)
+
+
 def test_one_that_is_killed_or_has_old_code_is_replaced(tmp_path: Path) -> None:
     code = ["as it was"]
     descriptions = Descriptions(tmp_path / "cache")
@@ -173,6 +209,65 @@ def test_one_that_is_killed_or_has_old_code_is_replaced(tmp_path: Path) -> None:
     assert has_ended(last)
 
 
+def test_who_waits_for_a_fork_waits_no_longer_than_they_may(loaded: Descriptions, tmp_path: Path) -> None:
+    loaded.describe(model(tmp_path, f"3\n{LINEAR}"), DIGITS, "float32")
+    forks = forks_of(loaded)
+    stopped = forks.pid
+    os.kill(stopped, signal.SIGSTOP)
+    with (tmp_path / "mine.py").open("rb") as given, pytest.raises(TimeoutError):
+        forks.started("engine.models", 0, given.fileno(), {}, given, time.monotonic() + 0.2, None)
+    assert forks.pid != stopped
+    until(lambda: has_ended(stopped), "it is replaced")
+
+
+def test_where_none_can_be_loaded_the_log_says_so_once_until_something_has_changed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("backend", "engine"):
+        (tmp_path / name).symlink_to(SOURCE / name)
+    (tmp_path / "torch.py").write_text("raise SystemExit(1)")
+    code = ["as it was"]
+    forks = Forks(tmp_path, lambda: code[0])
+
+    def attempts() -> int:
+        pids = set()
+        for _ in range(8):
+            pids.add(forks.pid)
+            until(lambda: has_ended(forks.pid), "it cannot load")
+            forks._current()
+        return len(pids)
+
+    assert attempts() == 3
+    assert forks._current() is None
+    code[0] = "changed"
+    assert forks._current() is not None
+    assert attempts() == 3
+    forks.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert all("Each description starts a process anew" in line for line in said)
+
+
+def test_a_forker_is_replaced_where_another_torch_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is installed is looked for, not what somebody has loaded; nothing is loaded for that."""
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise AssertionError('it is only looked for')")
+    (package / "version.py").write_text("__version__ = '2.9'")
+    here = _engine()
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = [_engine()]
+    (package / "version.py").write_text("__version__ = '2.10'")
+    found.append(_engine())
+    (package / "__init__.py").write_text("raise AssertionError('and is another one')")
+    found.append(_engine())
+    assert len({here, *found}) == 4
+    assert "torch" not in sys.modules
+
+
 def test_it_ends_with_a_server_that_is_killed_while_it_loads(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, cwd=SOURCE
@@ -184,6 +279,27 @@ def test_it_ends_with_a_server_that_is_killed_while_it_loads(tmp_path: Path) -> 
     ended, _, _ = select.select([watched], [], [], 60)
     os.close(watched)
     assert ended
+
+
+@pytest.mark.parametrize("ends", ["before it begins to load", "when it is ready, which nobody has read"])
+def test_it_says_nothing_where_a_server_ends_that_never_asked(ends: str) -> None:
+    """It is not taken for a fork, either, which describes with what it was not given."""
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if ends == "before it begins to load":
+        control.close()
+    with theirs:
+        found = subprocess.Popen(
+            [sys.executable, "-m", forker.__name__, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd=SOURCE,
+            pass_fds=[theirs.fileno()],
+        )
+    if ends != "before it begins to load":
+        with control:
+            assert select.select([control], [], [], 60)[0], "it is ready"
+    _, said = found.communicate(timeout=60)
+    assert (found.returncode, said) == (0, b"")
 
 
 @pytest.mark.usefixtures("server_lane")

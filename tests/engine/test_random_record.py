@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.inputs.drawn import taken_back
+from engine.inputs.drawn import drawn, taken_back
 from engine.state.random_record import RandomRecord, digest, read
 
 
@@ -35,6 +35,23 @@ def test_a_number_that_is_drawn_shows(draws: Callable[[], Any]) -> None:
         draws()
         assert len({before, once, digest()}) == 3
     assert digest() == before, "and the same states are the same"
+
+
+@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.Philox, np.random.SFC64, np.random.MT19937])
+def test_so_it_does_where_numpy_draws_with_another_generator(kind: Callable[[int], Any]) -> None:
+    usual = np.random.get_bit_generator()
+    np.random.set_bit_generator(kind(1))
+    try:
+        before, seen = digest(), drawn()
+        with taken_back():
+            np.random.normal()
+            once = digest()
+            assert drawn() != seen
+            np.random.normal()
+            assert len({before, once, digest()}) == 3
+        assert (digest(), drawn()) == (before, seen)
+    finally:
+        np.random.set_bit_generator(usual)
 
 
 def test_what_a_killed_worker_has_recorded_is_in_the_file(tmp_path: Path) -> None:

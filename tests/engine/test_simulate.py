@@ -63,10 +63,28 @@ def test_no_more_messages_are_played_out_than_somebody_waits_for(strategy: str) 
     model = described("alexnet")
     plan = planned(strategy, model, 16)
     with pytest.raises(
-        UserError, match=r"cluster.workers = 16: one step .* more than 200 messages, .*Use fewer"
+        UserError,
+        match=r"cluster.workers = 16: one step .* more than 200 messages, .*Use fewer.*larger slices",
     ):
         wire_bytes_by_layer(plan, model, 16, most=200)
     assert wire_bytes_by_layer(plan, model, 16, most=10**6) == wire_bytes_by_layer(plan, model, 16)
+
+
+def test_who_waits_for_a_long_count_is_looked_at_meanwhile() -> None:
+    """A ring of 50 workers takes 4,900 messages for each of three layers that are not alike."""
+    model, looks = made_up((1000,), (2000,), (3000,)), []
+    order = Order(unit="layer", depart="when-ready", rank="fifo")
+    layers = (LayerPlan(layer=layer.name, exchange="ring-allreduce", order=order) for layer in model.layers)
+    plan = resolved(model, *layers, workers=50)
+    found = wire_bytes_by_layer(plan, model, 50, most=10**6, check=lambda: looks.append(1))
+    assert found == wire_bytes_by_layer(plan, model, 50)
+    assert len(looks) == 1
+
+    def gone() -> None:
+        raise KeyError("they have left")
+
+    with pytest.raises(KeyError, match="they have left"):
+        wire_bytes_by_layer(plan, model, 50, most=10**6, check=gone)
 
 
 @pytest.mark.parametrize(

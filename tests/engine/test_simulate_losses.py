@@ -39,9 +39,9 @@ MODES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def plan_of(strategy: str, options: dict[str, Any], returns: str = "push") -> Plan:
+def plan_of(strategy: str, options: dict[str, Any], returns: str = "push", **choices: str) -> Plan:
     given = {"where": "dedicated", "servers": 2, "slice_size": 2000, **options}
-    spec = job(strategy, WORKERS, given, overrides=[{"returns": returns}])
+    spec = job(strategy, WORKERS, given, overrides=[{"returns": returns, **choices}])
     found = build_plan(spec, described("cnn"))
     assert isinstance(found, Plan)
     return found
@@ -158,6 +158,47 @@ def test_whenever_workers_are_lost_and_return(strategy: str, options: dict[str, 
     check(plan, found, losses)
     if strategy == "bounded-staleness":
         check_bound(found)
+
+
+@pytest.mark.parametrize("strategy", ["async-sgd", "bounded-staleness"])
+def test_who_has_joined_again_is_answered_with_whole_parameters_once(strategy: str) -> None:
+    """It holds nothing that a difference could be added to. In the end all get them whole."""
+    plan = plan_of(strategy, {"bound": BOUND} if strategy == "bounded-staleness" else {}, answers="int8")
+    ends_ns = run(plan, []).begun_ns[3, STEPS]
+    found = run(plan, [WorkerLoss(3, ends_ns // 3, ends_ns // 2)])
+    (joined,) = found.joined
+    answers = defaultdict(dict)
+    for passed in found.passed:
+        header = passed.header
+        if header.kind == Message.ANSWER:
+            answers[header.unit, passed.destination][header.queued_ns] = header.payload_bytes
+    choices = {layer.layer: layer for layer in plan.layers}
+    for unit in cut(plan, described("cnn")):
+        whole = unit.count * 4
+        less = unit.message_bytes(choices[unit.layers[0]].answer_encoding, 0, unit.count)
+        assert less < whole
+        back = [size for at_ns, size in sorted(answers[unit.index, 3].items()) if at_ns >= joined.at_ns]
+        assert back[:3] == [whole, less, less]
+        for rank in range(WORKERS):
+            *sizes, last = (size for _, size in sorted(answers[unit.index, rank].items()))
+            assert sizes.count(whole) == (1 if rank == 3 else 0)
+            assert last == whole
+
+
+@pytest.mark.parametrize("again_ns", [1, 500_000, 5 * UNIT_NS])
+@pytest.mark.parametrize(("strategy", "options"), MODES)
+def test_a_worker_that_is_lost_before_it_has_a_link_again_joins_once(
+    strategy: str, options: dict[str, Any], again_ns: int
+) -> None:
+    plan = plan_of(strategy, options)
+    network = partial(VirtualNetwork, rate_bps=1e9, latency_ns=3 * UNIT_NS)
+    ends_ns = run(plan, [], network=network).begun_ns[3, STEPS]
+    back_ns = ends_ns // 2
+    second_ns = back_ns + 2 * UNIT_NS
+    losses = [WorkerLoss(3, ends_ns // 3, back_ns), WorkerLoss(3, second_ns, second_ns + again_ns)]
+    found = run(plan, losses, network=network)
+    check(plan, found, losses)
+    assert [(joined.rank, joined.incarnation) for joined in found.joined] == [(3, 2)]
 
 
 def test_what_is_on_its_way_arrives_before_the_loss_is_heard_of_and_what_waits_never_does() -> None:
