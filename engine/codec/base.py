@@ -82,19 +82,20 @@ class Stateless:
             raise ValueError(f"{type(self).__name__} remembers nothing, and was given {sorted(state)}")
 
 
-def inexpressible(name: str) -> TrainingError:
-    """What `encode` raises of a unit called `name`."""
+def inexpressible(name: str, *, clipped: bool = True) -> TrainingError:
+    """What `encode` raises of a unit called `name`. `clipped`: whether clipping gradients is a remedy."""
+    clip = " clip gradients," if clipped else ""
     return TrainingError(
         f"what {name} sends holds a value that is not finite, or too large for float32, and its codec has no code for"
-        " that. Lower the learning rate, clip gradients, or use the codec fp32"
+        f" that. Lower the learning rate,{clip} or use the codec fp32"
     )
 
 
-def magnitudes_of(flat: Tensor, name: str) -> Tensor:
+def magnitudes_of(flat: Tensor, name: str, *, clipped: bool = True) -> Tensor:
     """Of each element of a unit called `name`, as float32. Raises what `inexpressible` says."""
     sizes = flat.float().abs()
     if sizes.numel() and not sizes.max().isfinite():
-        raise inexpressible(name)
+        raise inexpressible(name, clipped=clipped)
     return sizes
 
 

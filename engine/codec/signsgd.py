@@ -3,9 +3,12 @@
 Update rule: v_i = sign(g_i) of worker i, m = sign(sum_i v_i) on the server, x <- x - lr m on every worker (with what
 its optimizer adds: weights decay there). Each worker has one vote, however many samples it has, and an element without
 a gradient on it has none from it. Magnitudes are lost for good: nothing is kept, so a step is as large for small
-gradients as for large ones, and the learning rate is about the size of a step: 0.001, not 0.1, and falling.
+gradients as for large ones, and the learning rate is about the size of a step: 0.001, not 0.1, and falling. For the
+same reason there is nothing to clip: a majority's norm is the square root of its elements (`engine/plan/rules.py`).
 A zero, as a tie is on the server, has no sign, and a bit has no room for one: it is drawn at random, and is the
-opposite in the next message. So an element with no gradient anywhere is back where it was after two steps.
+opposite in the next message. So an element with no gradient anywhere is back where it was after two steps: with plain
+SGD at one learning rate, without weight decay, and where both messages are of the same parts of the unit. A momentum, a
+rate that changes, or another mask in between leaves it near there.
 Bytes: ceil(count / 8), 1/32 of float32's, in both directions.
 Loses where gradients of workers are skewed, or of different data: a majority may point where the sum does not, and the
 noise of one element's sign does not fall with the batch. `one-bit`, as short but for its means, loses nothing for good.
@@ -38,7 +41,7 @@ class SignSgd:
 
     def encode(self, parts: Sequence[Tensor], at: Sequence[int]) -> list[Tensor]:
         flat = end_to_end(parts)
-        magnitudes_of(flat, self._name)
+        magnitudes_of(flat, self._name, clipped=False)
         negative = np.packbits((flat < 0).numpy())
         zero = np.packbits((flat == 0).numpy())
         if zero.any():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UnknownNameError, UserError, refusals, refuse
 from engine.plan.averaging import settle_averaging
@@ -59,6 +60,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
             *refusals(check_stages, plan, model, cluster, job),
             *refusals(check_consistency, plan, job),
             *refusals(check_worker_loss, plan, job),
+            *refusals(_majorities_are_not_clipped, plan, job),
             *(error for layer in plan.layers for error in layer_refusals(layer, plan, model, cluster, job)),
             *refusals(_native_cannot_be_paced, native, cluster),
         ]
@@ -135,6 +137,18 @@ def _servers_fit(plan: Plan, cluster: Cluster) -> None:
             count,
             f"only {cluster.workers} workers to stand beside",
             "Use fewer, or dedicated servers",
+        )
+
+
+def _majorities_are_not_clipped(plan: Plan, job: JobSpec) -> None:
+    voting = [layer for layer in plan.layers if "votes" in CODEC[layer.codec].traits]
+    if voting and job.training.clip_norm is not None:
+        raise UserError(
+            "training.clip_norm",
+            job.training.clip_norm,
+            f"layers.{voting[0].layer}.codec is {voting[0].codec}, and majorities have one norm, the square root of the"
+            " number of elements, whatever the gradients are: every step would be scaled by the same",
+            "Leave it out, and lower the learning rate",
         )
 
 

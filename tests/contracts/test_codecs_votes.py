@@ -12,6 +12,7 @@ from torch import Tensor
 from engine.axes.codec import CODEC
 from engine.codec.base import Piece, UnitCodec
 from engine.codec.opening import opened
+from engine.errors import TrainingError
 from engine.plan.encoding import encoding
 from engine.tensor_bytes import joined, kept
 from tests.contracts.test_codecs_feedback import (
@@ -120,6 +121,8 @@ def test_what_is_not_finite_is_said_and_draws_nothing(name: str, wrong: float) -
     codecs = made(name, 600), made(name, 600)
     assert_refused_without_a_draw(*codecs, wrong)
     assert [codec.state() for codec in codecs] == [{"messages": torch.tensor(2)}] * 2
+    with pytest.raises(TrainingError, match="Lower the learning rate, or use the codec fp32"):
+        codecs[0].encode([torch.full((600,), wrong)], [0])  # majorities cannot be clipped
 
 
 @each

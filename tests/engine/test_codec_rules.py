@@ -42,6 +42,21 @@ def test_where_messages_are_votes_workers_update() -> None:
         resolved(MODEL, replace(mine, answers="fp16"), served("l1"), servers=ONE)
 
 
+def test_majorities_are_not_clipped() -> None:
+    """Their norm says nothing of gradients: a limit would be another learning rate, without a word."""
+
+    def planned(codec: str, **training: Any) -> object:
+        spec = job("parameter-server", 2, {"codec": codec}, training={"steps": 4, **training})
+        return build_plan(spec, MODEL)
+
+    assert planned("signsgd")
+    assert planned("one-bit", clip_norm=1.0)
+    with pytest.raises(UserError, match=r"majorities have one norm, the square root of the number") as caught:
+        planned("signsgd", clip_norm=1.0)
+    assert (caught.value.field, caught.value.value) == ("training.clip_norm", 1.0)
+    assert caught.value.remedy == "Leave it out, and lower the learning rate"
+
+
 @pytest.mark.parametrize("options", [{"codec": "powersgd"}, {"answers": "powersgd"}], ids=str)
 def test_what_factors_matrices_is_rehearsed_at_true_sizes(options: dict[str, Any]) -> None:
     def planned_at(scale: float) -> object:
