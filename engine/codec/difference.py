@@ -7,7 +7,8 @@ residual, so the codec keeps none of its own, and what has been sent in any numb
 In lockstep all receivers hold the same, and one message is for all of them. Where they drift, each has an h of its own;
 one that joins again gets p as it is, and in the end all of them do.
 Bytes: the codec's, of a message of the unit's elements. Memory, on the shard: one element for each of the unit's, in
-its own type; where receivers drift, one for each receiver. Nothing on receivers.
+its own type, and what the codec keeps beside a residual; where receivers drift, so much for each receiver. Nothing on
+receivers.
 Loses: workers compute on h, which is behind p by what messages have lost so far; in lockstep h is what they evaluate
 and save, too: what the last messages lost is never seen. Where the codec selects (1 %), most of h is late by many
 steps. Where receivers drift, the server encodes once for each.

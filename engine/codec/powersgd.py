@@ -7,7 +7,8 @@ with normal numbers from the unit's seed; a column in which nothing was left beg
 A slice has the whole rows that it holds as a matrix of its own, and so has each rank's part in a ring: the shorter, the
 less there is to save. Messages are computed in float32, in float64 where the unit is.
 Bytes: 4 (an element's) times r (n + m) for n x m elements, 20 more for a layer of a weight and a bias. Memory beside
-the residual: r m numbers for each matrix, on each party that encodes it (in a ring of each part).
+the residual: r m numbers for each matrix, on each party that encodes it (in a ring of each part; of answers for each
+receiver, where workers drift).
 Loses where gradients have no few directions, as of embeddings and of noise, and where links are fast: two products of M
 with r columns for each message, and one more where it arrives.
 Source: Vogels, Karimireddy and Jaggi 2019 (PowerSGD), algorithms 1 and 2; rank 2 is what they take for ResNet-18, and

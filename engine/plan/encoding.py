@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,11 +35,6 @@ class Encoding:
     def kept(self) -> int:
         """How many numbers of each element every party that encodes keeps from one message to the next."""
         return CODEC[self.codec].kept + ("feedback" in self.traits)
-
-    def kept_of(self, count: int, rows: Sequence[Rows]) -> int:
-        """How many numbers that is of a unit of so many elements, which are rows of these matrices, and what is kept
-        beside."""
-        return self.kept * count + CODEC[self.codec].beside(self.options, rows)
 
     @property
     def exact(self) -> bool:

@@ -6,11 +6,16 @@ memory are not declared.
 
 from __future__ import annotations
 
+from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
+from engine.axes.matrices import cut_rows
+from engine.catalogue import found as loaded
 from engine.plan.cluster import Party, team_of
 from engine.plan.consistency import drifts
 from engine.plan.description import DTYPE_BYTES, ModelDescription
+from engine.plan.encoding import Encoding
 from engine.plan.plan import LayerPlan, Plan, Wrapper
+from engine.plan.rounds import Span, encoded_spans
 from engine.plan.units import Unit, cut
 
 PARTS = ("parameters", "gradients", "optimizer state", "server copies", "residuals", "sums and other tensors")
@@ -40,26 +45,51 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, workers: i
         return found
     for unit in cut(plan, model):
         layer_plan, size = chosen[unit.layers[0]], unit.count * DTYPE_BYTES[unit.dtype]
-        served = unit.shard is not None
-        in_rounds = EXCHANGE[layer_plan.exchange].rounds and len(team_of(plan, layer_plan, workers)) > 1
-        if party.rank is not None and unit.layers[0] in here and (served or in_rounds):
-            found["residuals"] += _kept(layer_plan, unit)
-        if not served or unit.shard != party.shard:
+        whole = [(0, unit.count)]
+        if party.rank is not None and unit.layers[0] in here:
+            spans = _sent_by(party.rank, layer_plan, unit, team_of(plan, layer_plan, workers))
+            found["residuals"] += _kept(layer_plan.encoding, unit, spans)
+        if unit.shard is None or unit.shard != party.shard:
             continue
         found["sums and other tensors"] += size
         if layer_plan.update != "server":
-            found["residuals"] += _kept(layer_plan, unit)
+            found["residuals"] += _kept(layer_plan.encoding, unit, whole)
             continue
         found["server copies"] += size
         found["optimizer state"] += size
         if layer_plan.answers_differences:
-            found["residuals"] += size * (workers if drifts(plan.consistency) else 1)
+            receivers = workers if drifts(plan.consistency) else 1
+            beside = _beside(layer_plan.answer_encoding, unit, whole)
+            found["residuals"] += receivers * (size + beside)
     return found
 
 
-def _kept(layer: LayerPlan, unit: Unit) -> int:
-    """Bytes that a party which encodes the unit keeps: in its own type, or float32 where that is less."""
-    return layer.encoding.kept_of(unit.count, unit.rows) * max(4, DTYPE_BYTES[unit.dtype])
+def _sent_by(rank: int, layer: LayerPlan, unit: Unit, team: range) -> list[Span]:
+    """The parts of the unit that worker `rank` encodes as one each, and of which it keeps what that loses."""
+    exchange = EXCHANGE[layer.exchange]
+    if unit.shard is not None or "unwaited" in exchange.traits:
+        return [(0, unit.count)]
+    if exchange.rounds is None or len(team) == 1:
+        return []
+    return encoded_spans(loaded(exchange.rounds).program(team.index(rank), len(team), unit.count))
+
+
+def _kept(way: Encoding, unit: Unit, spans: list[Span]) -> int:
+    """Bytes that a party which encodes these parts of the unit keeps: one residual, and beside it what it has of
+    each."""
+    residual = way.kept * unit.count * _number_bytes(unit) if spans else 0
+    return residual + _beside(way, unit, spans)
+
+
+def _beside(way: Encoding, unit: Unit, spans: list[Span]) -> int:
+    """Bytes of what a codec keeps of the matrices in these parts."""
+    numbers = (CODEC[way.codec].beside(way.options, [*cut_rows(unit.rows, *span)]) for span in spans)
+    return sum(numbers) * _number_bytes(unit)
+
+
+def _number_bytes(unit: Unit) -> int:
+    """What is kept has the unit's own type, or float32 where that is less."""
+    return max(4, DTYPE_BYTES[unit.dtype])
 
 
 def _is_here(plan: Plan | Wrapper, party: Party, part: int) -> bool:

@@ -47,6 +47,12 @@ Span: TypeAlias = tuple[int, int]
 """Elements [start, stop) of a unit."""
 
 
+def encoded_spans(program: Program) -> list[Span]:
+    """The parts of a unit that a worker encodes itself: all that it sends but what others have finished."""
+    sends = (each for each in program if isinstance(each, SendChunk) and (each.owned or not each.finished))
+    return list(dict.fromkeys((send.start, send.stop) for send in sends))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
     """An allreduce in rounds."""
