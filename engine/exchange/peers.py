@@ -56,7 +56,8 @@ class PeersExchange:
         self._coming: dict[int, list[Tensor]] = {}
         """By unit: the sum of the others' updates that wait to be added, segment by segment."""
         self._adding = threading.Lock()
-        """Around that: they come in the lane's thread, and the training thread takes them."""
+        """Around that, and what the machine knows of it: they are added where the lane's messages are handled, and the
+        training thread takes them. Taken before `_lock`, never within it."""
 
     def begin_step(self, step: int) -> None:
         """Nothing to ask for."""
@@ -73,10 +74,11 @@ class PeersExchange:
         context, codec = self._context, self._codecs[unit.index]
         choice, segments = context.choices[unit.index], present(unit, mask)
         with context.recording.encoding(choice, step):
-            encoded = codec.encode(context.memory.gradients(segments), places(unit, mask))
+            changes = context.memory.gradients(segments)
+            encoded = codec.encode(changes, places(unit, mask))
             payload = joined([as_bytes(tensor) for tensor in encoded])
-            if choice.lossless:  # others' updates are about to be added to this memory
-                payload = kept(payload)
+            if len(encoded) == 1 and any(encoded[0].data_ptr() == change.data_ptr() for change in changes):
+                payload = kept(payload)  # others' updates are about to be added to this memory
             codec.decode(payload, context.memory.sums(segments))
         context.memory.sums_written(unit, segments)
         self._tell(lambda: self._machine.ready(unit.index, step), payload, mask)
@@ -119,18 +121,22 @@ class PeersExchange:
                 self._coming[unit.index] = [torch.zeros(s.count, dtype=dtype) for s in unit.segments]
             parts = [part for at, part in enumerate(self._coming[unit.index]) if has(header.meta, at)]
             self._codecs[unit.index].decode_add(payload or memoryview(b""), parts)
+            with self._lock:
+                then = self._machine.added(unit.index, found.step, found.origin, header.version)
         self._context.recording.reduced(choice, found.step, found.origin, start_ns)
-        self._tell(lambda: self._machine.added(unit.index, found.step, found.origin, header.version))
+        self._carry_out(then)
 
     def finish(self, unit: Unit, step: int) -> None:
         """What others have sent by now is added to what this worker has."""
         sums = self._context.memory.device_gradients(unit.segments)
         with self._adding:
             coming = self._coming.pop(unit.index, [])
+            with (
+                self._lock
+            ):  # of what is added from now on the numbers wait for the next step, and so does the word
+                parts = self._machine.taken(unit.index)
         for part, more in zip(sums, coming, strict=False):  # nothing may have come
             part.add_(more.to(part.device))
-        with self._lock:
-            parts = self._machine.taken(unit.index)
         self._context.recording.applied_late(self._context.choices[unit.index], parts)
 
     def missing(self, unit: Unit) -> str:
@@ -164,6 +170,13 @@ class PeersExchange:
         """Let the machine know, and do what it says."""
         with self._lock:
             found = event()
+        self._carry_out(found, payload, mask)
+
+    def _carry_out(self, found: Iterable[Instruction], payload: Payload = None, mask: bytes = b"") -> None:
+        """Other threads carry out what later events lead to meanwhile: so a unit may go on before the update that lets
+        it has been handed to the endpoint. That does no harm: its payload is its own memory, and nobody closes before
+        all have said that they are done, which a peer does not before it has added as many updates as this worker's
+        last message announces. Nor do versions go back where two are told in the other order (`Versions.advance`)."""
         for instruction in found:
             if isinstance(instruction, Send):
                 self._send(instruction, payload, mask)

@@ -34,9 +34,10 @@ class Versions:
         self._overdue = overdue
 
     def advance(self, unit: int, version: int) -> None:
-        """`unit` now holds the result of `version` steps. Called by whoever received it."""
+        """`unit` now holds the result of `version` steps. Called by whoever received it; of two threads, the one with
+        the earlier version may come last, and changes nothing."""
         with self._changed:
-            self._version[unit] = version
+            self._version[unit] = max(version, self._version[unit])
             if version >= self._needed and self._awaited.pop(unit, None) is not None:
                 self._last = unit
                 if not self._awaited:

@@ -1,8 +1,8 @@
-"""What a worker encodes leaves from its lane's thread, not from backward's, and nothing of a unit overtakes it."""
+"""What a worker encodes leaves by its lane, not from backward, and nothing of a unit overtakes it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +17,12 @@ from engine.plan.consistency import Consistency
 from engine.plan.flow import derive
 from engine.plan.plan import LayerPlan, Order
 from engine.plan.units import Segment, Unit
+from engine.protocol.instructions import Part
 from engine.protocol.messages import Message
 from engine.state.choice import Choice
 from engine.state.host_memory import HostMemory
 from engine.state.versions import Versions
+from engine.tensor_bytes import as_bytes, as_tensor
 from engine.transport.message import Header
 from tests.jobs import job
 from tests.pairs import own_pace
@@ -33,17 +35,27 @@ class Worker:
     """Worker 0 of two with one unit, whose messages are kept in place of being sent."""
 
     def __init__(
-        self, codec: str, exchange: str = "parameter-server", *, returns: Any = "push", count: int = COUNT
+        self,
+        codec: str,
+        exchange: str = "parameter-server",
+        *,
+        returns: Any = "push",
+        count: int = COUNT,
+        dtype: str = "float32",
     ) -> None:
         self.unit = Unit(
             index=0,
             layers=("layer",),
             position=0,
             segments=(Segment("weight", 0, count),),
-            dtype="float32",
+            dtype=dtype,
             shard=0 if exchange == "parameter-server" else None,
         )
-        self.weight = Parameter(torch.zeros(count))
+        self.weight = Parameter(torch.zeros(count, dtype=getattr(torch, dtype)))
+        self.views: list[memoryview] = []
+        """What has been handed to the endpoint, in whatever memory it is."""
+        self.taken: list[list[Part]] = []
+        """By step: which updates of others are said to be in the parameters."""
         self.sent: list[tuple[int, Header, bytes]] = []
         self.hurried: list[bool] = []
         layer = LayerPlan(
@@ -66,7 +78,10 @@ class Worker:
             party_name=str,
             endpoint=SimpleNamespace(index=0, send=self._keep, nudge=lambda: None),
             recording=SimpleNamespace(
-                now_ns=lambda: 0, encoding=lambda *_: nullcontext(), applied_late=lambda *_: None
+                now_ns=lambda: 0,
+                encoding=lambda *_: nullcontext(),
+                reduced=lambda *_: None,
+                applied_late=lambda _, parts: self.taken.append(parts),
             ),
         )
         kind = ServerExchange if exchange == "parameter-server" else PeersExchange
@@ -81,11 +96,12 @@ class Worker:
         hurry: bool = True,
     ) -> None:
         self.sent.append((peer, header, b"".join(payload)))
+        self.views += payload
         self.hurried.append(hurry)
 
     def starts(self, values: list[float], step: int = 0) -> None:
         """Its gradient of a step is final."""
-        self.weight.grad = torch.tensor(values)
+        self.weight.grad = torch.tensor(values, dtype=self.weight.dtype)
         self.exchange.start(self.unit, step)
 
     def encodes(self) -> None:
@@ -158,3 +174,85 @@ def test_peers_get_it_from_there_too(codec: str) -> None:
         worker.encodes()
     assert worker.kinds[-1] == (1, Message.UPDATE)
     worker.versions.wait([worker.unit], 1, lambda _: "")
+
+
+def update_of_the_other(worker: Worker, step: int, value: float) -> None:
+    """Comes, and is added to what waits."""
+    payload = as_bytes(torch.full((COUNT,), value, dtype=worker.weight.dtype))
+    header = Header(kind=Message.UPDATE, origin=1, step=step, payload_bytes=len(payload))
+    worker.exchange.handle(header, payload)
+
+
+@pytest.mark.parametrize("codec", ["fp32", "bf16"])
+def test_what_leaves_for_peers_is_not_the_memory_that_others_are_added_to(codec: str) -> None:
+    """A codec whose type is the unit's own has nothing to convert, and gives the gradient's own memory."""
+    worker = Worker(codec, "peers", returns="none", dtype="bfloat16")
+    worker.starts([1.0] * COUNT)
+    if codec == "bf16":
+        worker.encodes()
+    update_of_the_other(worker, 0, 2.0)
+    worker.exchange.finish(worker.unit, 0)
+    assert worker.weight.grad is not None
+    assert worker.weight.grad.tolist() == [3.0] * COUNT
+    assert as_tensor(worker.views[-1], torch.bfloat16).tolist() == [1.0] * COUNT
+
+
+class Locks:
+    """In place of a worker's: whenever it holds none of them, another thread may do something. It does so once."""
+
+    def __init__(self, exchange: Any, gap: int) -> None:
+        """`gap`: in which of these moments."""
+        exchange._adding = exchange._lock = self
+        self._held, self._left = 0, gap
+        self.meanwhile: Callable[[], None] | None = None
+
+    def __enter__(self) -> None:
+        self._held += 1
+
+    def __exit__(self, *error: object) -> None:
+        self._held -= 1
+        if self._held or self.meanwhile is None:
+            return
+        self._left -= 1
+        if self._left < 0:
+            then, self.meanwhile = self.meanwhile, None
+            then()
+
+
+@pytest.mark.parametrize("gap", [0, 1])
+@pytest.mark.parametrize("interrupted", ["training", "lane"])
+def test_updates_are_said_to_be_taken_with_the_step_that_has_their_numbers(
+    interrupted: str, gap: int
+) -> None:
+    """Whenever the lane's thread adds one while the training thread takes what has come, or the other way around."""
+    worker = Worker("fp32", "peers", returns="none")
+    worker.starts([0.0] * COUNT)
+    numbers = []
+
+    def training() -> None:
+        worker.weight.grad = torch.zeros(COUNT)
+        worker.exchange.finish(worker.unit, 0)
+        numbers.append(int(worker.weight.grad[0]))
+
+    def lane() -> None:
+        update_of_the_other(worker, 1, 1.0)
+
+    update_of_the_other(worker, 0, 1.0)
+    first, last = (training, lane) if interrupted == "training" else (lane, training)
+    locks = Locks(worker.exchange, gap)
+    locks.meanwhile = last
+    first()
+    if locks.meanwhile is not None:  # there are fewer moments
+        locks.meanwhile = None
+        last()
+    training()
+    assert numbers == [len(parts) for parts in worker.taken]
+    assert sum(numbers) == 2
+
+
+def test_a_version_that_is_told_late_changes_nothing() -> None:
+    """Of two threads, each of which tells what an event led to."""
+    worker = Worker("fp32", "peers", returns="none")
+    worker.versions.advance(0, 2)
+    worker.versions.advance(0, 1)
+    assert worker.versions.reached([worker.unit], 2)
