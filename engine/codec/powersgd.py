@@ -91,12 +91,25 @@ class PowerSgd:
     def load(self, state: Mapping[str, Tensor]) -> None:
         if others := sorted(name for name in state if not name.startswith(_BASIS)):
             raise ValueError(f"{self._name} remembers nothing but bases here, and was given {others}")
+        found = {}
         for name, basis in state.items():
-            if basis.ndim != 2 or basis.shape[1] != self._rank or basis.dtype != self._dtype:
+            place = name.removeprefix(_BASIS)
+            width = self._width_at(int(place)) if place.isdecimal() else 0
+            if not width or basis.shape != (width, self._rank) or basis.dtype != self._dtype:
+                whose = f"{width} x {self._rank} {self._dtype} there" if width else "and no row begins there"
                 raise ValueError(
-                    f"a {name} of {tuple(basis.shape)} {basis.dtype} is none of {self._rank} {self._dtype} columns"
+                    f"a {name} of {tuple(basis.shape)} {basis.dtype} does not belong to {self._name}: {whose}"
                 )
-        self._bases = {int(name.removeprefix(_BASIS)): basis.clone() for name, basis in state.items()}
+            found[int(place)] = basis.clone()
+        self._bases = found
+
+    def _width_at(self, place: int) -> int:
+        """Elements of the row that begins at `place` in the unit; 0 where none does."""
+        for one in self._rows:
+            if place < one.count:
+                return one.width if one.width and (one.begins + place) % one.width == 0 else 0
+            place -= one.count
+        return 0
 
     def _cut(self, part: Tensor, first: int) -> Iterator[tuple[Run, int, Tensor]]:
         """A part's runs, where in the unit each begins, and its elements."""

@@ -195,10 +195,34 @@ def test_its_state_can_be_saved_and_loaded() -> None:
         given = [normal(COUNT, step)]
         assert bytes(encode(codec, given)) == bytes(encode(resumed, given))
     assert not torch.equal(saved["basis 0"], codec.state()["basis 0"]), "what was saved is a copy"
-    with pytest.raises(ValueError, match=r"is none of 4 torch.float32 columns"):
+    with pytest.raises(ValueError, match=r"does not belong to conv1: 40 x 4 torch.float32 there"):
         made(4).load({"basis 0": saved["basis 0"]})
     with pytest.raises(ValueError, match="remembers nothing but bases"):
         made().load({"momentum": saved["rest"]})
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "dtype", "said"),
+    [
+        ("basis 0", WIDTH - 1, torch.float32, "40 x 2 torch.float32 there"),
+        ("basis 0", WIDTH, torch.float64, "40 x 2 torch.float32 there"),
+        ("basis 1", WIDTH, torch.float32, "no row begins there"),
+        (f"basis {HEIGHT * WIDTH}", WIDTH, torch.float32, "no row begins there"),
+        (f"basis {10 * COUNT}", WIDTH, torch.float32, "no row begins there"),
+        ("basis of conv2", WIDTH, torch.float32, "no row begins there"),
+    ],
+)
+def test_a_basis_of_another_matrix_is_refused(name: str, width: int, dtype: torch.dtype, said: str) -> None:
+    """And nothing changes. One of a part in a ring begins at a later row."""
+    codec = made()
+    later = torch.ones(WIDTH, 2)
+    codec.load({f"basis {WIDTH}": later})
+    with pytest.raises(ValueError, match=rf"does not belong to conv1: .*{said}"):
+        codec.load({name: torch.ones(width, 2, dtype=dtype)})
+    assert [*codec.state()] == [f"basis {WIDTH}"]
+    sliced = made(rows=(rows_of(SHAPES[0], 15, 15 + 30 * WIDTH),))
+    sliced.load({"basis 25": later})
+    assert torch.equal(sliced.state()["basis 25"], later)
 
 
 def test_messages_are_refused_cut_short_and_may_begin_at_any_address() -> None:
