@@ -90,7 +90,7 @@ class ServerExchange:
     def _push(
         self, choice: Choice, send: Send, parts: list[Tensor], mask: bytes, *, hurry: bool = True
     ) -> None:
-        """This worker's gradients leave: in its training thread as they are, in its lane's thread encoded."""
+        """This worker's gradients leave: in its training thread as they are, by its lane encoded."""
         with self._context.recording.encoding(choice, send.step):
             encoded = self._codecs[send.unit].encode(parts, places(choice.unit, mask))
         self._send(choice, send, [as_bytes(part) for part in encoded], mask, hurry=hurry)
