@@ -203,6 +203,28 @@ def test_a_nan_loss_names_step_and_remedy(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
+    ("strategy", "options", "width"),
+    [("parameter-server", {"codec": "int8"}, 2048), ("decentralized-async", {}, 32)],
+    ids=["large", "small"],
+)
+def test_what_a_codec_cannot_express_names_its_layer(
+    strategy: str, options: dict[str, Any], width: int, tmp_path: Path
+) -> None:
+    """A large unit is encoded in the lane's thread, a small one in that which hears messages: none of them is the one
+    that trains, and all workers end for that one reason."""
+    spec = spec_of(strategy, 2, options, trouble="nan gradient", width=width, marks=str(tmp_path))
+    end = run_fresh(spec, tmp_path).end
+    said = "TrainingError: what 1 sends holds a value that is not finite"
+    assert (end.status, end.party) == ("failed", "worker 1")
+    assert f"worker 1 failed: {said}" in end.reason
+    assert "Lower the learning rate" in end.reason
+    other = json.loads((tmp_path / "errors" / "worker-0.json").read_text())
+    assert other["consequence"]
+    assert f"lost worker 1: it gave up: {said}" in other["message"]
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(
     ("entry", "message"),
     [
         ("wider_on_one_worker", "its parameters differ from those that the plan was made for"),

@@ -8,6 +8,7 @@ import threading
 import time
 from multiprocessing import current_process
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +18,8 @@ class Troubled(nn.Sequential):
     """(n, 1, 8, 8) -> (n, 10); leaves a file named after its process in `marks` when it comes to step `at`, and goes on
     step by step after pauses of `pause_s` from there."""
 
-    def __init__(self, trouble: str, party: str, at: int, marks: str, pause_s: float) -> None:
-        super().__init__(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    def __init__(self, trouble: str, party: str, at: int, marks: str, pause_s: float, width: int) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
         self._calls = 0
         self._trouble = trouble if current_process().name == party else ""
         self._at = at
@@ -47,6 +48,10 @@ class Troubled(nn.Sequential):
                 os._exit(0)
             if self._trouble == "nan":
                 return super().forward(x) * float("nan")
+            if self._trouble == "nan gradient":  # of layer 1 alone, with a loss that is finite
+                hidden = self[1](self[0](x))
+                hidden.register_hook(lambda gradient: gradient * float("nan"))
+                return cast(Tensor, self[3](self[2](hidden)))
         if step > self._at:
             time.sleep(self._pause_s)
         return super().forward(x)
@@ -57,9 +62,14 @@ class Troubled(nn.Sequential):
 
 
 def build(
-    trouble: str = "", party: str = "worker 1", at: int = 3, marks: str = "/tmp", pause_s: float = 0.0
+    trouble: str = "",
+    party: str = "worker 1",
+    at: int = 3,
+    marks: str = "/tmp",
+    pause_s: float = 0.0,
+    width: int = 32,
 ) -> nn.Module:
-    return Troubled(trouble, party, at, marks, pause_s)
+    return Troubled(trouble, party, at, marks, pause_s, width)
 
 
 def wider_on_one_worker() -> nn.Module:
