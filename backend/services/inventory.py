@@ -27,9 +27,9 @@ class Inventory:
         self._database = database
         self._inventory = inventory
 
-    def check(self, spec: JobSpec) -> None:
-        """Raises UserError for a job that could never be placed here."""
-        decide.check_demand(decide.Demand.of(spec.cluster, spec.fidelity), self._inventory)
+    def check(self, spec: JobSpec) -> decide.Kind:
+        """The kind of device that a job gets. Raises UserError for one that could never be placed here."""
+        return decide.check_demand(decide.Demand.of(spec.cluster, spec.fidelity), self._inventory)
 
     def computes_on(self, spec: JobSpec) -> decide.Kind:
         """What the job's workers would compute on if it were not rehearsed; where the machine has too few devices for

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from backend.scheduler.decide import Kind
 from backend.schemas.plans import PlannedLayer, PlanView
 from backend.services.asker import Asker
 from backend.services.descriptions import Descriptions
@@ -39,7 +40,7 @@ class Planned:
 class Planner:
     """Checks specifications and builds their plans."""
 
-    def __init__(self, descriptions: Descriptions, check_devices: Callable[[JobSpec], None]) -> None:
+    def __init__(self, descriptions: Descriptions, check_devices: Callable[[JobSpec], Kind]) -> None:
         self._descriptions = descriptions
         self._check_devices = check_devices
 
@@ -59,10 +60,10 @@ class Planner:
         """
         check_options(spec)
         _check_sources(spec)
-        self._check_devices(spec)
+        kind = self._check_devices(spec)
         _check_lab(spec)
         description = self.describe(spec, None if described_anyway else asker)
-        plan = build_plan(spec, description, message)
+        plan = build_plan(_placed(spec, kind), description, message)
         check = (lambda: None) if asker is None else asker.check
         rows = preview.rows(plan, description, spec, most=preview.MOST_MESSAGES, check=check)
         return Planned(spec=spec, description=description, plan=plan, rows=rows)
@@ -71,6 +72,11 @@ class Planner:
         """What the job's model is on its data. Raises as `plan` does."""
         _check_sources(spec)
         return self._descriptions.describe(spec.model, spec.data, spec.training.precision, asker)
+
+
+def _placed(spec: JobSpec, kind: Kind) -> JobSpec:
+    """The job with the device that `auto` comes to here: rules ask for it."""
+    return spec if kind == "rehearsal" else replace(spec, cluster=replace(spec.cluster, device=kind))
 
 
 def _check_sources(spec: JobSpec) -> None:
