@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.utils.rnn import pack_sequence
 
 from engine.axes.memory_options import ThroughTimeOptions
+from engine.budget.sequence import Sequence
 from engine.errors import TrainingError, UserError
 from engine.instrumentation.module_calls import around_forward
 from engine.liveness.measured import peak_bytes
@@ -109,17 +111,86 @@ def test_writing_to_the_input_after_forward_is_noticed() -> None:
             out.backward()
 
 
+@pytest.mark.parametrize("trained", [True, False])
+@pytest.mark.parametrize("name", ["weight_hh_l0", "weight_ih_l0", "bias_ih_l0"])
+def test_writing_to_a_parameter_after_forward_is_noticed(name: str, trained: bool) -> None:
+    """What runs again would have another, also where autograd saves none for backward, as of a bias."""
+    made = LAYERS["gru"]()
+    written = made.get_parameter(name).requires_grad_(trained)
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        out = made(torch.randn(3, STEPS, 6))[0].sum()
+        with torch.no_grad():
+            written.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.backward()
+
+
+def test_a_second_derivative_is_refused() -> None:
+    """As a penalty on gradients wants it."""
+    made = LAYERS["lstm"]()
+    inputs = torch.randn(3, STEPS, 6, requires_grad=True)
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        out = made(inputs)[0].sum()
+        with pytest.raises(TrainingError, match=r"encoder is differentiated twice.*Choose something else"):
+            torch.autograd.grad(out, inputs, create_graph=True)
+
+
+def test_lengths_that_differ_share_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the longest so far."""
+    made: list[int] = []
+    monkeypatch.setattr(
+        "engine.memory.through_time.Sequence",
+        lambda steps, *a, **k: made.append(steps) or Sequence(steps, *a, **k),
+    )
+    layer = LAYERS["gru"]()
+    with through_time(layer, slots=2) as passes:
+        for steps in (3, 2, 7, 5, 7, 1):
+            inputs = torch.randn(2, steps, 6)
+            expected = gradients(layer, in_pieces(layer, 1), inputs, None, "output")
+            assert_same(gradients(layer, layer, inputs, None, "output", passes), expected)
+    assert made == [3, 7]
+
+
+def test_who_keeps_the_output_keeps_no_inputs() -> None:
+    made = LAYERS["lstm"]()
+    inputs, start = torch.randn(3, STEPS, 6), state_of(made, 3)
+    held = [StorageWeakRef(each.untyped_storage()) for each in (inputs, *start)]
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        out = made(inputs, start)[0].sum()
+        out.backward()
+        del inputs, start
+        assert out.grad_fn is not None
+        assert all(each.expired() for each in held)
+
+
+def test_no_third_set_of_gradients_is_held() -> None:
+    """The sums so far, and a piece's own, each of which is dropped once it has been added."""
+    made = nn.RNN(256, 256, num_layers=6)
+    size = sum(parameter.nbytes for parameter in made.parameters())
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        out = made(torch.randn(4, 1, 256))[0].sum()
+        passes.forward = False
+        assert 2 * size < peak_bytes(out.backward) < 2.4 * size
+
+
 def test_pieces_run_as_often_as_planned() -> None:
     """Ten steps with two stored states take 25 runs (`engine/budget/sequence.py`), the first ten of which are forward:
     the rest is computed again."""
     runs = 0
     made = LAYERS["lstm"]()
 
-    def counted(*_: Any) -> None:
+    forward = made.forward
+
+    def counted(*given: Any) -> Any:
         nonlocal runs
         runs += 1
+        return forward(*given)
 
-    made.register_forward_hook(counted)
+    made.forward = counted  # type: ignore[method-assign]
     noting = Noting()
     with through_time(made, noting, slots=2) as passes:
         passes.forward = True
@@ -173,7 +244,8 @@ def test_layers_that_cannot_be_cut_are_refused(layer: nn.Module, said: str) -> N
 def test_a_plan_refuses_it_for_other_layers() -> None:
     overrides = [{"layers": "l1", "activations": "through-time"}]
     with pytest.raises(
-        UserError, match=r"l1 is a Linear, and only LSTM, GRU, RNN .*Ask for it by `kind: recurrent`"
+        UserError,
+        match=r"l1 is a Linear, and only LSTM, GRU, RNN .*Ask for it by `kind: LSTM` \(or GRU, RNN\)",
     ) as caught:
         build_plan(job("p3", 2, {}, overrides=overrides), made_up((10,), (20,)))
     assert caught.value.field == "layers.l1.activations"
@@ -220,6 +292,67 @@ def test_what_cannot_be_done_ends_the_job_with_the_layers_name() -> None:
         out.backward(retain_graph=True)
         with pytest.raises(TrainingError, match="encoder goes backward a second time"):
             out.backward()
+
+
+def without_mean(module: nn.Module, given: Any, made: Any) -> Any:
+    """Of all steps: of one piece it is another."""
+    return made[0] - made[0].mean(1, keepdim=True), made[1]
+
+
+HOOKS: dict[str, Callable[[nn.Module], Any]] = {
+    "forward": lambda layer: layer.register_forward_hook(without_mean),
+    "before forward": lambda layer: layer.register_forward_pre_hook(lambda module, given: None),
+    "spectral norm": lambda layer: nn.utils.spectral_norm(layer, "weight_hh_l0"),
+    "backward": lambda layer: layer.register_full_backward_hook(lambda module, given, made: None),
+    "before backward": lambda layer: layer.register_full_backward_pre_hook(lambda module, made: None),
+}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_hooks_on_the_module_are_refused(hook: str) -> None:
+    """Also those that come later; an evaluation has them."""
+    made = LAYERS["lstm"]()
+    inputs = torch.randn(3, STEPS, 6)
+    with through_time(made, slots=2) as passes:
+        handle = HOOKS[hook](made)
+        made(inputs)
+        passes.forward = True
+        with pytest.raises(
+            TrainingError, match=r"encoder has hooks, .* Put what they do into a module around"
+        ):
+            made(inputs)
+        passes.forward = False
+        if hook == "forward":
+            handle.remove()
+            passes.forward = True
+            made(inputs)[0].sum().backward()
+
+
+def test_a_hook_on_a_gradient_is_refused_and_one_on_what_is_accumulated_is_called_once() -> None:
+    made = LAYERS["gru"]()
+    inputs = torch.randn(3, STEPS, 6)
+    told: list[nn.Parameter] = []
+    made.weight_hh_l0.register_post_accumulate_grad_hook(told.append)
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        made(inputs)[0].sum().backward()
+        assert len(told) == 1
+        made.weight_hh_l0.register_hook(lambda gradient: gradient * 2)
+        with pytest.raises(
+            TrainingError, match=r"encoder has a parameter .*register_post_accumulate_grad_hook"
+        ):
+            made(inputs)
+
+
+def test_weight_norm_is_one_of_the_layer() -> None:
+    """It makes the weights before each forward, and is a hook."""
+    torch.manual_seed(4)
+    made = LAYERS["lstm"]()
+    nn.utils.weight_norm(made, "weight_hh_l0")
+    inputs = torch.randn(3, STEPS, 6)
+    expected = gradients(made, in_pieces(made, 1), inputs, None, "both")
+    with through_time(made, slots=3) as passes:
+        assert_same(gradients(made, made, inputs, None, "both", passes), expected)
 
 
 @contextmanager
