@@ -31,6 +31,10 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
         raise UserError(
             "fidelity", job.fidelity, "a rehearsal computes nothing, and has no activations", remedy
         )
+    if job.cluster.device == "cuda":
+        raise UserError(
+            "cluster.device", "cuda", "what a GPU's kernels hold while they run is not predicted", remedy
+        )
     if plan.edges or plan.pipeline is not None:
         raise UserError(
             "strategy.name", plan.strategy, "the peak of a part of a model is not predicted", remedy
@@ -42,6 +46,7 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
         "model": to_plain(job.model),
         "data": to_plain(job.data),
         "precision": job.training.precision,
+        "threads": job.cluster.threads,
         "samples": samples,
         "micro_batches": job.training.micro_batches,
         "optimizer": to_plain(job.optimizer),
