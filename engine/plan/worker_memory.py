@@ -10,6 +10,7 @@ from typing import Any
 from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
 from engine.plan.cluster import parties
+from engine.plan.consistency import trains_alone
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.mechanism_options import changed
@@ -38,6 +39,13 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
     if plan.edges or plan.pipeline is not None:
         raise UserError(
             "strategy.name", plan.strategy, "the peak of a part of a model is not predicted", remedy
+        )
+    if trains_alone(plan.consistency):
+        raise UserError(
+            "strategy.name",
+            plan.strategy,
+            "what workers keep of their parameters from one average to the next is not predicted",
+            "Predict it for a plan that exchanges gradients",
         )
     if job.training.precision == "bf16":
         raise UserError("training.precision", "bf16", "what autocast holds is not predicted", remedy)

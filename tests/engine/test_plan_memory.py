@@ -100,6 +100,9 @@ def test_a_prediction_is_of_the_host_with_the_jobs_threads() -> None:
     plan, model = build_plan(spec, made_up((10,), (20,))), made_up((10,), (20,))
     three = replace(spec, cluster=replace(spec.cluster, device="cpu", threads=3))
     assert request_for(three, plan, model)["threads"] == 3
+    averaging = job("model-average", 2, {})
+    with pytest.raises(UserError, match="from one average to the next is not predicted"):
+        request_for(averaging, build_plan(averaging, model), model)
     on_gpus = replace(spec, cluster=replace(spec.cluster, device="cuda"))
     with pytest.raises(
         UserError, match="what a GPU's kernels hold while they run is not predicted"
