@@ -175,14 +175,6 @@ def test_the_peak_is_what_the_allocator_counts(name: str, activations: str, tmp_
     assert found.first >= found.total - found.parts["optimizer state"]
 
 
-def test_a_layer_in_pieces_of_time_is_counted(tmp_path: Path) -> None:
-    """Two sets of its gradients, and no third."""
-    make, batch = MODELS["lstm-lm"]
-    layers = {name: "through-time" for name, m in make().named_modules() if isinstance(m, nn.LSTM)}
-    found = compared(make, batch, layers, tmp_path)
-    assert found.total < predicted(make, batch, "keep").total
-
-
 def test_each_layer_may_have_its_own_mechanism(tmp_path: Path) -> None:
     make, batch = MODELS["residual"]
     names = list(asked(make(), "swap"))
