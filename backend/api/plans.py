@@ -22,6 +22,6 @@ def preview_plan(services: Services, spec: SpecBody, asker: Asking) -> PlanView:
 def predict_memory(services: Services, spec: SpecBody, asker: Asking) -> MemoryView:
     """What worker 0 of the job would hold in memory at the highest moment of a step, and of each layer for backward,
     beside what the plan declares. Found without a device: the worker's own code runs on tensors without values, which
-    takes seconds. 422 where the submission would be refused, or where nobody can predict it: for parts of a cut model,
-    PyTorch's own runners, bf16, rehearsals, and models that look at values."""
+    takes seconds. 422 where the plan would be refused, or where nobody can predict it: for CUDA, workers that average,
+    parts of a cut model, PyTorch's own runners, bf16, rehearsals, and models that look at values."""
     return services.peaks.predict(spec, asker)

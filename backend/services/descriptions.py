@@ -85,7 +85,7 @@ class Descriptions:
         page that asks while somebody types leaves with every letter, and comes back for the same model.
         """
         request = {"model": to_plain(model), "data": to_plain(data), "precision": precision}
-        key = _key(request, model, data)
+        key = key_of(request, model, data)
         if (known := self._known.peek(key)) is not None:
             return known
         if asker is not None and key in asker.refused:
@@ -169,7 +169,8 @@ def _busy(what: str) -> Busy:
     )
 
 
-def _key(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:
+def key_of(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:
+    """Of a request, and of the state of all files that its answer may follow from."""
     code = [ENGINE / "models", ENGINE / "inputs"]
     if model.directory:
         code.append(Path(model.directory))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from multiprocessing import Pipe
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from backend.schemas.memory import MemoryView
 from backend.services.asker import Asker
 from backend.services.describing import Allowance, Task, ask
+from backend.services.descriptions import key_of
 from backend.services.errors import Busy
 from backend.services.plans import Planner
 from backend.services.remember import Remembered
@@ -47,12 +47,12 @@ class Peaks:
         self._known: Remembered[Peak] = Remembered(room=KEPT_LAYERS, size=lambda peak: 1 + len(peak.saved))
 
     def predict(self, spec: JobSpec, asker: Asker | None = None) -> MemoryView:
-        """Of worker 0. Raises UserError as a submission does, and for what nobody predicts, Busy where too many ask,
+        """Of worker 0. Raises UserError where a plan is refused, and for what nobody predicts, Busy where too many ask,
         and Left where the asker is gone."""
         planned = self._planner.plan(spec, asker)
         request = request_for(spec, planned.plan, planned.description)
         assert isinstance(planned.plan, Plan)
-        key = json.dumps(request, sort_keys=True)
+        key = key_of(request, spec.model, spec.data)
         peak = self._known.peek(key) or self._made(key, request, planned.description.name, asker)
         return MemoryView(worker=0, memory=worker_memory(spec, planned.plan, planned.description, peak))
 

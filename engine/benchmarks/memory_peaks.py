@@ -43,7 +43,7 @@ QUICK: dict[str, tuple[dict[str, Any], int]] = {
     "vgg-small": ({}, 16),
     "lstm-lm": ({"vocabulary": 500, "hidden": 64, "layers": 2}, 16),
 }
-MECHANISMS = tuple(row.name for row in ACTIVATIONS)
+MECHANISMS = tuple(row.name for row in ACTIVATIONS if "sequences" not in row.traits)
 OPTIMIZER = OptimizerSpec(name="sgd", learning_rate=0.01, options={"momentum": 0.9})
 AIM = 0.03
 MIB = 2**20

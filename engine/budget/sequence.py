@@ -36,8 +36,9 @@ _AT_ONCE: Final = 2**15
 
 
 class Sequence:
-    """Plans for `steps` equal steps and up to `slots` slots, of which a stored hidden state takes `hidden` and an
-    internal one `internal`; None where such states are not stored. Raises UserError for what no table is made of."""
+    """Plans for `steps` equal steps, or fewer, and up to `slots` slots, of which a stored hidden state takes `hidden`
+    and an internal one `internal`; None where such states are not stored. Raises UserError for what no table is made
+    of."""
 
     def __init__(
         self, steps: int, slots: int, *, hidden: int | None = 1, internal: int | None = None
@@ -61,13 +62,14 @@ class Sequence:
             )
         self._table = self._filled()
 
-    def cost(self, slots: int | None = None) -> int:
-        """The least number of forward steps in so many slots; None: all of them."""
-        return int(self._table[self.steps, self._within(slots)])
+    def cost(self, slots: int | None = None, *, steps: int | None = None) -> int:
+        """The least number of forward steps in so many slots, and for so many steps; None: all of them."""
+        return int(self._table[self._of(steps), self._within(slots)])
 
-    def program(self, slots: int | None = None) -> Iterator[Instruction]:
-        """What to do with so many slots. A step that is saved and goes backward at once takes none."""
-        todo: list[Instruction | tuple[int, int, int]] = [(0, self.steps, self._within(slots))]
+    def program(self, slots: int | None = None, *, steps: int | None = None) -> Iterator[Instruction]:
+        """What to do, with slots and steps as `cost` takes them. A step that is saved and goes backward at once takes
+        no slot."""
+        todo: list[Instruction | tuple[int, int, int]] = [(0, self._of(steps), self._within(slots))]
         while todo:
             item = todo.pop()
             if not isinstance(item, tuple):
@@ -76,6 +78,16 @@ class Sequence:
             start, steps, free = item
             if steps:
                 todo.extend(reversed(self._part(start, steps, free)))
+
+    def _of(self, steps: int | None) -> int:
+        if steps is None:
+            return self.steps
+        _require("steps", steps, 1)
+        if steps > self.steps:
+            raise UserError(
+                "steps", steps, f"the table has {self.steps}", "Make one for the longest sequence"
+            )
+        return steps
 
     def _within(self, slots: int | None) -> int:
         if slots is None:

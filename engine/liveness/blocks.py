@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from engine.axes.memory import ACTIVATIONS
 from engine.axes.memory_options import RecomputeOptions
 from engine.inputs.batch import Tensors, count, repeated
 from engine.inputs.task import Task
@@ -71,7 +72,8 @@ class _Pass:
         self._batch = inputs, targets
         self._task = task
         trained = [layer.name for layer in described.layers if any(p.trainable for p in layer.parameters)]
-        self._found = Finder(model, described, dict.fromkeys(trained, _ASKED), lambda name: True).find()
+        asked = dict.fromkeys(trained, _ASKED)
+        self._found = Finder(model, described, asked, lambda name: ACTIVATIONS[name].load()).find()
         self._outside = _Seen(layers=(), calls=1)
         self._seen = {each.block.index: _Seen(layers=each.block.layers) for each in self._found}
         self._now = self._outside

@@ -6,8 +6,9 @@ of each micro-batch, then the update, after which gradients are forgotten. `Ledg
 its state. What a mechanism holds beside that while it learns shows in `first`.
 
 Held to the allocator's own count on real steps by a test. Not in it: what replica and exchange hold beside the model
-(`engine/plan/memory.py` declares it), checksums and copies of small buffers that recomputation makes, what waits to
-be written to disk, and what no allocator of PyTorch's counts: libraries, code, the heap's gaps.
+(`engine/plan/memory.py` declares it), batches that are read ahead, checksums and copies of small buffers that
+recomputation makes, what waits to be written to disk, and what no allocator of PyTorch's counts: libraries, code, the
+heap's gaps.
 """
 
 from __future__ import annotations

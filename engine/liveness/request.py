@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from engine.axes.memory import ACTIVATIONS
-from engine.errors import UserError
+from engine.errors import TrainingError, UserError
 from engine.inputs.batch import Tensors, every, of_type
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.entrypoint import check_directories
@@ -36,6 +36,8 @@ _SAMPLES = 2
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """See `engine/liveness/__main__.py`. Raises UserError for whatever the job got wrong, and for a model that cannot
     run without values."""
+    if "threads" in request:
+        torch.set_num_threads(request["threads"])  # kernels choose by it
     notice()  # before a user's module keeps a pointer
     source = from_plain(SourceSpec, request.get("model"), "model")
     data = from_plain(SourceSpec, request.get("data"), "data")
@@ -55,6 +57,13 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"peak": _peak(request, model, described, inputs, targets, task)}
     except UserError:
         raise
+    except TrainingError as error:  # says what happened, and what to change
+        raise UserError(
+            "model",
+            source.name or source.entrypoint,
+            f"a worker's step would end the job: {error}",
+            "Change what it names",
+        ) from error
     except Exception as error:  # a model that looks at values cannot run without them
         raise UserError(
             "model",

@@ -26,7 +26,7 @@ class Activations:
         self._passes = site.passes
         wanted = dict.fromkeys(choice.activations for choice in choices.values())
         self._mechanisms: dict[str, Mechanism] = {name: ACTIVATIONS[name].load()(site) for name in wanted}
-        finder = Finder(site.part, model, choices, lambda name: self._mechanisms[name].divides)
+        finder = Finder(site.part, model, choices, self._mechanisms.__getitem__)
         found = finder.find()
         self._never: dict[str, None] = dict.fromkeys(each.block.name for each in found)
         """Blocks that have not been called in training, by name."""

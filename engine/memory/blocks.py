@@ -1,9 +1,10 @@
 """Blocks: on which modules' calls a mechanism stands, so that it has all of a layer's activations and nobody else's.
 
-A block is the largest module all of whose layers ask for the same with the same options. Where a mechanism divides,
-the model as a whole is none, and neighbours in an nn.Sequential that ask for the same are grouped. Of a model that was
-cut, a part is called as a whole, and so are PyTorch's own modules in it, but no module between
-(`engine/models/cut.py`): a part whose layers all ask for the same is one block.
+A block is the largest module all of whose layers ask for the same with the same options. A mechanism may be one
+of single modules, whose blocks are those without children. Where it divides, the model as a whole is none, and
+neighbours in an nn.Sequential that ask for the same are grouped. Of a model that was cut, a part is called as a whole,
+and so are PyTorch's own modules in it, but no module between (`engine/models/cut.py`): a part whose layers all ask for
+the same is one block.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import fx, nn
 from engine.errors import UserError
 from engine.instrumentation.compiled import regions
 from engine.instrumentation.module_calls import Around, Surrounded, around_forward
-from engine.memory.mechanism import Block
+from engine.memory.mechanism import Block, Mechanism
 from engine.plan.description import ModelDescription
 
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
@@ -48,12 +49,12 @@ class Finder:
         part: nn.Module,
         model: ModelDescription,
         choices: Mapping[str, Asked],
-        divides: Callable[[str], bool],
+        mechanism: Callable[[str], Mechanism],
     ) -> None:
-        """`choices`: of the layers that do not keep their activations. `divides(activations)`: see Mechanism."""
+        """`choices`: of the layers that do not keep their activations, whose mechanisms `mechanism` answers."""
         self._part = part
         self._choices = choices
-        self._divides = divides
+        self._mechanism = mechanism
         names = {p.name: layer.name for layer in model.layers for p in layer.parameters if p.trainable}
         self._layer_of = {id(p): names[name] for name, p in part.named_parameters() if name in names}
         self._position = {layer.name: layer.index for layer in model.layers}
@@ -91,10 +92,10 @@ class Finder:
         if len(asked) == 1 and not isinstance(module, _NEVER_CALLED):
             (choice,) = asked
             assert choice is not None
-            divided = (
-                self._divides(choice.activations) and children and not isinstance(module, fx.GraphModule)
-            )
-            if not (divided and (module is self._part or _is_sequential(module))):
+            of = self._mechanism(choice.activations)
+            divided = of.divides and children and not isinstance(module, fx.GraphModule)
+            below = (of.single and children) or (divided and (module is self._part or _is_sequential(module)))
+            if not below:
                 yield Found(self._block(module), choice, None)
                 return
         if _is_sequential(module) and all(self._uses[id(child)] == 1 for child in children):
@@ -113,7 +114,7 @@ class Finder:
                     runs[-1][1].append(child)
                 continue
             choice = next(iter(asked)) if len(asked) == 1 else None
-            if choice is None or not self._divides(choice.activations):
+            if choice is None or not self._mechanism(choice.activations).divides:
                 runs.append((None, [child]))
             elif runs and runs[-1][0] == choice:
                 runs[-1][1].append(child)

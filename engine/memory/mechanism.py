@@ -59,6 +59,8 @@ class Site:
 class Mechanism(Protocol):
     """One value of the axis, on one part of a model. Made of a Site."""
 
+    single: bool
+    """Whether it stands on modules without children only, so that no block is larger."""
     divides: bool
     """Whether a model is worth treating in several blocks although all of its layers ask for the same. Its options then
     say how many `neighbours` are one."""

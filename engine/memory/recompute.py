@@ -65,6 +65,7 @@ class Recompute:
     """On one part of a model."""
 
     divides = True
+    single = False
 
     def __init__(self, site: Site) -> None:
         self._site = site

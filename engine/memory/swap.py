@@ -104,6 +104,7 @@ class Swap:
     """On one part of a model."""
 
     divides = False
+    single = False
 
     def __init__(self, site: Site) -> None:
         self._site = site

@@ -15,21 +15,23 @@ Costs what `Sequence.cost` says in runs of a piece. Stored are the input, the ou
 where one library call runs the whole sequence much faster than pieces, as cuDNN does.
 
 Refused: layers other than nn.LSTM, nn.GRU and nn.RNN; those that go in both directions, which have no state between two
-pieces; dropout between layers, whose numbers would be drawn for each piece; packed sequences.
+pieces; dropout between layers, whose numbers would be drawn for each piece; packed sequences; hooks on the module,
+which would run for each piece and again in backward, and on the parameters' gradients, of which each piece has one
+(those that run when a gradient has been accumulated are called once, as ever); a derivative of the derivative.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch.nn.utils.weight_norm import WeightNorm
 
 from engine.axes.memory_options import ThroughTimeOptions
-from engine.budget.instructions import Back, Hold, Run, Save
+from engine.budget.instructions import Back, Hold, Instruction, Run, Save
 from engine.budget.sequence import Sequence
 from engine.errors import TrainingError, UserError
 from engine.instrumentation.module_calls import Around
@@ -45,6 +47,7 @@ class ThroughTime:
     """On one part of a model."""
 
     divides = False
+    single = True
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -82,13 +85,14 @@ class _Calls:
         self.block = block
         self.layer = layer
         self.options = options
-        self.plans: dict[int, Sequence] = {}
-        """By number of pieces."""
+        self.plans: Sequence | None = None
+        """For the most pieces that there were so far, and for all fewer."""
 
     def __call__(self, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         passes = self.site.passes
         if not saves(passes):
             return run(*args, **kwargs)
+        self._refuse_hooks()
         inputs, state = _arguments(*args, **kwargs)
         if not isinstance(inputs, Tensor):
             raise TrainingError(
@@ -104,14 +108,29 @@ class _Calls:
             passes.forward = True
         return out, passed.as_answered(tuple(last))
 
-    def plan(self, pieces: int) -> Sequence:
+    def _refuse_hooks(self) -> None:
+        """Looked for in each call: a hook may come and go. That of weight_norm makes the weights, for each piece."""
+        layer, remedy = self.layer, "choose something else for its activations"
+        before = [h for h in layer._forward_pre_hooks.values() if not isinstance(h, WeightNorm)]
+        if before or layer._forward_hooks or layer._backward_hooks or layer._backward_pre_hooks:
+            raise TrainingError(
+                f"{self.block.name} has hooks, which through-time would call for each piece of time, and again in"
+                f" backward. Put what they do into a module around the layer, or {remedy}"
+            )
+        if any(parameter._backward_hooks for parameter in layer.parameters()):
+            raise TrainingError(
+                f"{self.block.name} has a parameter with a hook on its gradient, which through-time would call for"
+                f" each piece of time, and again for their sum. Use register_post_accumulate_grad_hook, or {remedy}"
+            )
+
+    def program(self, pieces: int) -> Iterator[Instruction]:
         """For so many pieces. Raises TrainingError where there are too many."""
-        if pieces not in self.plans:
+        if self.plans is None or self.plans.steps < pieces:
             try:
-                self.plans[pieces] = Sequence(pieces, self.options.slots, internal=self.options.piece_slots)
+                self.plans = Sequence(pieces, self.options.slots, internal=self.options.piece_slots)
             except UserError as error:
                 raise TrainingError(f"{self.block.name} has {pieces:,} pieces of time: {error}") from None
-        return self.plans[pieces]
+        return self.plans.program(steps=pieces)
 
 
 def _arguments(input: Any, hx: Any = None) -> tuple[Any, Any]:
@@ -127,14 +146,16 @@ class _Pass:
         self._calls = calls
         self._run = run
         self._autocast = autocast_now(calls.site.device)
+        self.name = calls.block.name
         self.parameters = [parameter for parameter in layer.parameters() if parameter.requires_grad]
+        self.frozen = [parameter for parameter in layer.parameters() if not parameter.requires_grad]
         self._time = 1 if layer.batch_first and inputs.dim() == 3 else 0
         """The dimension of the steps."""
         self._pieces = inputs.detach().split(calls.options.piece_steps, self._time)
         self._start: State = ()
         self._wanted = [False]
         """Whether inputs, and each tensor of the start, want gradients."""
-        self._program = iter(calls.plan(len(self._pieces)).program())
+        self._program = calls.program(len(self._pieces))
         self._states: dict[int, State] = {}
         self._saved: dict[int, _Ran] = {}
         self._hand: tuple[int, State] | None = None
@@ -164,7 +185,7 @@ class _Pass:
         """The gradients of inputs and start, and those of the parameters, of those of the output and the last state."""
         if self._next is None:
             raise TrainingError(
-                f"{self._calls.block.name} goes backward a second time, and its states are gone. Choose something else"
+                f"{self.name} goes backward a second time, and its states are gone. Choose something else"
                 " for its activations"
             )
         lengths = [piece.shape[self._time] for piece in self._pieces]
@@ -181,9 +202,10 @@ class _Pass:
                 piece = self._next
                 of_input, of_state, more = self._back(piece, parts[piece], of_state)
                 of_inputs.append(torch.zeros_like(self._pieces[piece]) if of_input is None else of_input)
-                of_parameters = [_sum(*pair) for pair in zip(of_parameters, more, strict=True)]
-                del more  # the next piece makes as much again
+                for at in range(len(more)):  # each is dropped once it is in its sum
+                    of_parameters[at], more[at] = _sum(of_parameters[at], more[at]), None
                 self._next = self._advance(again=True)
+        self._pieces, self._start = (), ()  # whoever keeps the output has this
         of_input = torch.cat(of_inputs[::-1], self._time) if self._wanted[0] else None
         return [of_input, *of_state], of_parameters
 
@@ -274,12 +296,17 @@ class _Layer(torch.autograd.Function):
         ctx.passed = passed
         ctx.set_materialize_grads(False)
         start = others[:states]
-        ctx.save_for_backward(inputs, *start)
+        # Nothing of it is held for longer: autograd counts who writes to it, frozen parameters included.
+        ctx.save_for_backward(inputs, *others, *passed.frozen)
         return passed.forward(start, list(ctx.needs_input_grad[2 : 3 + states]))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, of_out: Tensor | None, *of_last: Tensor | None) -> Any:
+        if torch.is_grad_enabled():  # create_graph: nothing here would be in that graph
+            raise TrainingError(
+                f"{ctx.passed.name} is differentiated twice, and through-time has only the first derivative. Choose"
+                " something else for its activations"
+            )
         ctx.saved_tensors  # noqa: B018 - raises where one was written to since
         of_given, of_parameters = ctx.passed.backward(of_out, list(of_last))
         return None, None, *of_given, *of_parameters

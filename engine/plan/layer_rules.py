@@ -369,7 +369,7 @@ def _pieces_of_time_have_states(layer: LayerPlan, described: LayerDescription, f
             layer.activations,
             f"{described.title} is a {described.kind}, and only {', '.join(_RECURRENT)} hand a state from step to step"
             " by which they can be cut",
-            "Ask for it by `kind: recurrent`, and for recompute elsewhere",
+            "Ask for it by `kind: LSTM` (or GRU, RNN), and for keep or recompute for cells and all else",
         )
 
 

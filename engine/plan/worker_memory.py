@@ -10,6 +10,7 @@ from typing import Any
 from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
 from engine.plan.cluster import parties
+from engine.plan.consistency import trains_alone
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.mechanism_options import changed
@@ -31,9 +32,20 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
         raise UserError(
             "fidelity", job.fidelity, "a rehearsal computes nothing, and has no activations", remedy
         )
+    if job.cluster.device == "cuda":
+        raise UserError(
+            "cluster.device", "cuda", "what a GPU's kernels hold while they run is not predicted", remedy
+        )
     if plan.edges or plan.pipeline is not None:
         raise UserError(
             "strategy.name", plan.strategy, "the peak of a part of a model is not predicted", remedy
+        )
+    if trains_alone(plan.consistency):
+        raise UserError(
+            "strategy.name",
+            plan.strategy,
+            "what workers keep of their parameters from one average to the next is not predicted",
+            "Predict it for a plan that exchanges gradients",
         )
     if job.training.precision == "bf16":
         raise UserError("training.precision", "bf16", "what autocast holds is not predicted", remedy)
@@ -42,6 +54,7 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
         "model": to_plain(job.model),
         "data": to_plain(job.data),
         "precision": job.training.precision,
+        "threads": job.cluster.threads,
         "samples": samples,
         "micro_batches": job.training.micro_batches,
         "optimizer": to_plain(job.optimizer),

@@ -54,6 +54,57 @@ def test_what_nobody_predicts_is_refused_at_its_field(field: str, api: TestClien
     assert says in answer.text
 
 
+def test_a_file_that_changes_is_predicted_anew(api: TestClient, tmp_path: Path) -> None:
+    """Also where the description stays what it was."""
+    code = (
+        "import torch\n"
+        "from torch import nn\n"
+        "class Same(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x):\n"
+        "        return x.clone()\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, gradient):\n"
+        "        return gradient.new_zeros({count}, *gradient.shape).sum(0)\n"
+        "class Net(nn.Sequential):\n"
+        "    def forward(self, x):\n"
+        "        return Same.apply(super().forward(x))\n"
+        "def build():\n"
+        "    return Net(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    own = {"entrypoint": "net:build", "directory": str(tmp_path)}
+
+    def total(count: int) -> int:
+        (tmp_path / "net.py").write_text(code.format(count=count))
+        answer = api.post("/api/v1/plans/memory", json=job_spec(model=own))
+        assert answer.status_code == 200, answer.text
+        found: int = answer.json()["memory"]["total"]
+        return found
+
+    assert total(1) < total(4000)
+
+
+def test_what_a_worker_would_refuse_is_said_in_its_words(api: TestClient, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.rows, self.out = nn.GRU(8, 4, batch_first=True), nn.Linear(4, 10)\n"
+        "        self.rows.weight_hh_l0.register_hook(lambda gradient: gradient * 2)\n"
+        "    def forward(self, x):\n"
+        "        return self.out(self.rows(x.reshape(-1, 8, 8))[0][:, -1])\n"
+        "def build():\n"
+        "    return Net()\n"
+    )
+    own = {"entrypoint": "net:build", "directory": str(tmp_path)}
+    overrides = [{"kind": "GRU", "activations": "through-time"}]
+    answer = api.post("/api/v1/plans/memory", json=job_spec(model=own, overrides=overrides))
+    assert answer.status_code == 422
+    assert "register_post_accumulate_grad_hook" in answer.text
+    assert "values" not in answer.text
+
+
 def test_a_model_that_looks_at_values_is_refused_with_its_line(api: TestClient, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
         "from torch import nn\n"

@@ -73,6 +73,20 @@ def test_programs_run_in_their_slots_at_their_cost(kind: dict[str, Any], steps: 
         assert max(taken(program, steps, **kind)) <= slots
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_table_has_the_programs_of_all_that_is_shorter(kind: dict[str, Any]) -> None:
+    long = Sequence(57, 40, **kind)
+    for steps in (1, 2, 3, 10, 41, 57):
+        short = Sequence(steps, 40, **kind)
+        for slots in (None, 0, 1, 5, 13, 40):
+            assert long.cost(slots, steps=steps) == short.cost(slots)
+            assert list(long.program(slots, steps=steps)) == list(short.program(slots))
+    with pytest.raises(UserError, match=r"steps = 58: the table has 57\. Make one for the longest"):
+        long.cost(steps=58)
+    with pytest.raises(UserError, match="steps = 0: must be 1 or more"):
+        long.program(steps=0).__next__()
+
+
 def test_a_long_sequence_runs_in_fifty_internal_states() -> None:
     plan = Sequence(1000, 50, **INTERNAL)
     program = list(plan.program())

@@ -209,26 +209,80 @@ def test_a_layer_that_a_server_updates_has_no_optimizer_here() -> None:
 
 
 CONVOLUTIONS = [
-    (2, 24, 24, 1, 1),
-    (16, 24, 24, 1, 1),
-    (16, 3, 40, 3, 1),
-    (2, 64, 256, 3, 1),
-    (8, 16, 16, 3, 16),
+    (nn.Conv2d, 2, 24, 24, 1, 1),
+    (nn.Conv2d, 16, 24, 24, 1, 1),
+    (nn.Conv2d, 16, 3, 40, 3, 1),
+    (nn.Conv2d, 2, 64, 256, 3, 1),
+    (nn.Conv2d, 8, 16, 16, 3, 16),
+    (nn.Conv1d, 16, 24, 24, 1, 1),
+    (nn.Conv1d, 2, 64, 128, 3, 1),
+    (nn.Conv1d, 8, 32, 32, 5, 2),
+    (nn.Conv3d, 16, 3, 40, 3, 1),
+    (nn.Conv3d, 2, 64, 128, 3, 1),
+    (nn.ConvTranspose1d, 2, 64, 128, 3, 1),
+    (nn.ConvTranspose2d, 2, 128, 64, 3, 1),
+    (nn.ConvTranspose3d, 8, 32, 32, 5, 2),
 ]
+SIDES = {1: 400, 2: 10, 3: 6}
 
 
-@pytest.mark.parametrize(("samples", "inputs", "outputs", "kernel", "groups"), CONVOLUTIONS)
+@pytest.mark.parametrize(("layer", "samples", "inputs", "outputs", "kernel", "groups"), CONVOLUTIONS)
 def test_what_a_convolution_holds_while_it_runs_is_counted(
-    samples: int, inputs: int, outputs: int, kernel: int, groups: int, tmp_path: Path
+    layer: type[nn.Module],
+    samples: int,
+    inputs: int,
+    outputs: int,
+    kernel: int,
+    groups: int,
+    tmp_path: Path,
 ) -> None:
     """Small and large batches and weights, images and activations, groups: oneDNN copies some of it, or none."""
+    dimensions = int(layer.__name__[-2])
 
     def make() -> nn.Module:
         return nn.Sequential(
-            nn.Conv2d(inputs, inputs, 1, groups=inputs),
-            nn.Conv2d(inputs, outputs, kernel, groups=groups),
-            nn.AdaptiveAvgPool2d(1),
+            getattr(nn, f"Conv{dimensions}d")(inputs, inputs, 1, groups=inputs),
+            layer(inputs, outputs, kernel, groups=groups),
+            getattr(nn, f"AdaptiveAvgPool{dimensions}d")(1),
             nn.Flatten(),
         )
 
-    compared(make, images(samples, inputs, 10), "keep", tmp_path)
+    def batch() -> tuple[Tensor, Tensor]:
+        shape = samples, inputs, *[SIDES[dimensions]] * dimensions
+        return torch.zeros(shape), torch.zeros(samples, dtype=torch.int64)
+
+    compared(make, batch, "keep", tmp_path)
+
+
+class Sums(torch.autograd.Function):
+    """Its backward adds two tensors, and goes on with all three."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        first, second = gradient * x, gradient * 2
+        both = first + second
+        return (both * first) * (first * second)
+
+
+class Summing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(400, 400)
+        self.output = nn.Linear(400, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.output(Sums.apply(self.layer(x)))
+        return found
+
+
+def test_a_users_own_sum_in_backward_is_a_tensor_of_its_own(tmp_path: Path) -> None:
+    def batch() -> tuple[Tensor, Tensor]:
+        return torch.zeros(4000, 400), torch.zeros(4000, dtype=torch.int64)
+
+    compared(Summing, batch, "keep", tmp_path)

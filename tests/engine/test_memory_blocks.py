@@ -28,7 +28,7 @@ def blocks(
     choices = {
         name: Asked(value, options_of(ACTIVATIONS[value], options, "")) for name, value in asked.items()
     }
-    finder = Finder(part, layers_of(whole or part), choices, lambda name: name == "recompute")
+    finder = Finder(part, layers_of(whole or part), choices, lambda name: ACTIVATIONS[name].load())
     return [list(found.block.layers) for found in finder.find()]
 
 
@@ -86,6 +86,38 @@ def test_a_part_of_a_cut_model_is_one_block_or_has_its_layers_alone() -> None:
         ["0.0", "0.2", "1.0"]
     ]
     assert blocks(parts.back, {"1.2": "recompute"}, model) == [["1.2"]]
+
+
+class Encoder(nn.Module):
+    """Words through a recurrent layer of its own, behind an embedding that is not trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(9, 4)
+        self.words.requires_grad_(False)
+        self.states = nn.LSTM(4, 4)
+
+    def forward(self, words: Tensor) -> Tensor:
+        found: Tensor = self.states(self.words(words))[0]
+        return found
+
+
+def test_a_mechanism_of_single_modules_has_them_wherever_they_are(tmp_path: Path) -> None:
+    """In a module of their own, in rows, and as parts of a cut model."""
+    model = nn.Sequential(Encoder(), nn.Sequential(nn.LSTM(4, 4)))
+    names = ["0.states", "1.0"]
+    assert blocks(model, dict.fromkeys(names, "through-time")) == [[name] for name in names]
+    assert blocks(model, dict.fromkeys(names, "swap")) == [names]
+    alone = Encoder()
+    noting = Noting()
+    memory = install(alone, tmp_path, {"states": "through-time"}, noting, slots=1)
+    words = torch.zeros(7, 2, dtype=torch.int64)
+    with memory.training(words):
+        out = alone(words)
+    with memory.backward():
+        out.sum().backward()
+    assert noting.recomputed
+    memory.close()
 
 
 def test_a_layer_that_no_block_would_have_is_refused_by_name() -> None:

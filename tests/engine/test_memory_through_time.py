@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.utils.rnn import pack_sequence
 
 from engine.axes.memory_options import ThroughTimeOptions
+from engine.budget.sequence import Sequence
 from engine.errors import TrainingError, UserError
-from engine.instrumentation.module_calls import around_forward
 from engine.liveness.measured import peak_bytes
-from engine.memory.mechanism import Block, Passes, Site
-from engine.memory.through_time import ThroughTime
+from engine.memory.mechanism import Passes
 from engine.strategies import build_plan
 from tests.memory import Noting, install
+from tests.pieces_of_time import assert_same, gradients, in_pieces, state_of, through_time, time_of
 from tests.plans import job, made_up
 
 LAYERS: dict[str, Callable[[], nn.RNNBase]] = {
@@ -109,17 +109,86 @@ def test_writing_to_the_input_after_forward_is_noticed() -> None:
             out.backward()
 
 
+@pytest.mark.parametrize("trained", [True, False])
+@pytest.mark.parametrize("name", ["weight_hh_l0", "weight_ih_l0", "bias_ih_l0"])
+def test_writing_to_a_parameter_after_forward_is_noticed(name: str, trained: bool) -> None:
+    """What runs again would have another, also where autograd saves none for backward, as of a bias."""
+    made = LAYERS["gru"]()
+    written = made.get_parameter(name).requires_grad_(trained)
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        out = made(torch.randn(3, STEPS, 6))[0].sum()
+        with torch.no_grad():
+            written.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.backward()
+
+
+def test_a_second_derivative_is_refused() -> None:
+    """As a penalty on gradients wants it."""
+    made = LAYERS["lstm"]()
+    inputs = torch.randn(3, STEPS, 6, requires_grad=True)
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        out = made(inputs)[0].sum()
+        with pytest.raises(TrainingError, match=r"encoder is differentiated twice.*Choose something else"):
+            torch.autograd.grad(out, inputs, create_graph=True)
+
+
+def test_lengths_that_differ_share_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the longest so far."""
+    made: list[int] = []
+    monkeypatch.setattr(
+        "engine.memory.through_time.Sequence",
+        lambda steps, *a, **k: made.append(steps) or Sequence(steps, *a, **k),
+    )
+    layer = LAYERS["gru"]()
+    with through_time(layer, slots=2) as passes:
+        for steps in (3, 2, 7, 5, 7, 1):
+            inputs = torch.randn(2, steps, 6)
+            expected = gradients(layer, in_pieces(layer, 1), inputs, None, "output")
+            assert_same(gradients(layer, layer, inputs, None, "output", passes), expected)
+    assert made == [3, 7]
+
+
+def test_who_keeps_the_output_keeps_no_inputs() -> None:
+    made = LAYERS["lstm"]()
+    inputs, start = torch.randn(3, STEPS, 6), state_of(made, 3)
+    held = [StorageWeakRef(each.untyped_storage()) for each in (inputs, *start)]
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        out = made(inputs, start)[0].sum()
+        out.backward()
+        del inputs, start
+        assert out.grad_fn is not None
+        assert all(each.expired() for each in held)
+
+
+def test_no_third_set_of_gradients_is_held() -> None:
+    """The sums so far, and a piece's own, each of which is dropped once it has been added."""
+    made = nn.RNN(256, 256, num_layers=6)
+    size = sum(parameter.nbytes for parameter in made.parameters())
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        out = made(torch.randn(4, 1, 256))[0].sum()
+        passes.forward = False
+        assert 2 * size < peak_bytes(out.backward) < 2.4 * size
+
+
 def test_pieces_run_as_often_as_planned() -> None:
     """Ten steps with two stored states take 25 runs (`engine/budget/sequence.py`), the first ten of which are forward:
     the rest is computed again."""
     runs = 0
     made = LAYERS["lstm"]()
 
-    def counted(*_: Any) -> None:
+    forward = made.forward
+
+    def counted(*given: Any) -> Any:
         nonlocal runs
         runs += 1
+        return forward(*given)
 
-    made.register_forward_hook(counted)
+    made.forward = counted  # type: ignore[method-assign]
     noting = Noting()
     with through_time(made, noting, slots=2) as passes:
         passes.forward = True
@@ -173,7 +242,8 @@ def test_layers_that_cannot_be_cut_are_refused(layer: nn.Module, said: str) -> N
 def test_a_plan_refuses_it_for_other_layers() -> None:
     overrides = [{"layers": "l1", "activations": "through-time"}]
     with pytest.raises(
-        UserError, match=r"l1 is a Linear, and only LSTM, GRU, RNN .*Ask for it by `kind: recurrent`"
+        UserError,
+        match=r"l1 is a Linear, and only LSTM, GRU, RNN .*Ask for it by `kind: LSTM` \(or GRU, RNN\)",
     ) as caught:
         build_plan(job("p3", 2, {}, overrides=overrides), made_up((10,), (20,)))
     assert caught.value.field == "layers.l1.activations"
@@ -222,109 +292,62 @@ def test_what_cannot_be_done_ends_the_job_with_the_layers_name() -> None:
             out.backward()
 
 
-@contextmanager
-def through_time(layer: nn.Module, recording: Any = None, **options: int) -> Iterator[Passes]:
-    passes = Passes()
-    site = Site(
-        part=layer,
-        device=torch.device("cpu"),
-        passes=passes,
-        recording=recording or Noting(),
-        repeats=True,
-        scratch="",
-    )
-    block = Block(modules=(layer,), layers=("encoder",), index=4)
-    surrounded = around_forward(layer, ThroughTime(site).around(block, ThroughTimeOptions(**options)))
-    try:
-        yield passes
-    finally:
-        surrounded.remove()
+def without_mean(module: nn.Module, given: Any, made: Any) -> Any:
+    """Of all steps: of one piece it is another."""
+    return made[0] - made[0].mean(1, keepdim=True), made[1]
 
 
-class _Apart(torch.autograd.Function):
-    """Its backward part is a call of its own, so that each piece's gradients are summed before they meet others."""
-
-    @staticmethod
-    def forward(ctx: Any, run: Callable[..., Any], *given: Tensor) -> tuple[Tensor, ...]:
-        with torch.enable_grad():
-            ctx.given = tuple(each.detach().requires_grad_(each.requires_grad) for each in given)
-            ctx.made = run(*ctx.given)
-        return tuple(each.detach() for each in ctx.made)
-
-    @staticmethod
-    def backward(ctx: Any, *of_made: Tensor) -> Any:
-        wanted = [each for each in ctx.given if each.requires_grad]
-        found = iter(torch.autograd.grad(ctx.made, wanted, of_made, allow_unused=True))
-        return None, *(next(found) if each.requires_grad else None for each in ctx.given)
+HOOKS: dict[str, Callable[[nn.Module], Any]] = {
+    "forward": lambda layer: layer.register_forward_hook(without_mean),
+    "before forward": lambda layer: layer.register_forward_pre_hook(lambda module, given: None),
+    "spectral norm": lambda layer: nn.utils.spectral_norm(layer, "weight_hh_l0"),
+    "backward": lambda layer: layer.register_full_backward_hook(lambda module, given, made: None),
+    "before backward": lambda layer: layer.register_full_backward_pre_hook(lambda module, made: None),
+}
 
 
-def in_pieces(layer: nn.RNNBase, steps: int) -> Callable[..., tuple[Tensor, Any]]:
-    """The layer on so many steps at a time, each of which goes backward by itself."""
-    names = [name for name, _ in layer.named_parameters()]
-    lstm = isinstance(layer, nn.LSTM)
-
-    def piece(inputs: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-        state, weights = others[: -len(names)], others[-len(names) :]
-        hx = (tuple(state) if lstm else state[0]) if state else None
-        out, after = torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (inputs, hx))
-        return out, *(after if lstm else (after,))
-
-    def whole(inputs: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
-        state = () if hx is None else tuple(hx) if lstm else (hx,)
-        found = []
-        for each in inputs.split(steps, time_of(layer)):
-            out, *after = _Apart.apply(piece, each, *state, *layer.parameters())
-            state = tuple(after)
-            found.append(out)
-        return torch.cat(found, time_of(layer)), state if lstm else state[0]
-
-    return whole
-
-
-def time_of(layer: nn.RNNBase) -> int:
-    return 1 if layer.batch_first else 0
-
-
-def state_of(layer: nn.RNNBase, batch: int) -> Any:
-    hidden = torch.randn(layer.num_layers, batch, layer.proj_size or layer.hidden_size)
-    return (
-        (hidden, torch.randn(layer.num_layers, batch, layer.hidden_size))
-        if isinstance(layer, nn.LSTM)
-        else hidden
-    )
-
-
-def gradients(
-    layer: nn.Module,
-    run: Callable[..., Any],
-    inputs: Tensor,
-    start: Any,
-    uses: str,
-    passes: Passes | None = None,
-) -> list[Tensor | None]:
-    """What comes out, and the gradients of inputs, start and parameters, after two passes."""
-    found: list[Tensor | None] = []
-    for _ in range(2):
-        given = [each.clone().requires_grad_() for each in (inputs, *tensors(start))]
-        state = None if start is None else tuple(given[1:]) if isinstance(start, tuple) else given[1]
-        if passes:
+@pytest.mark.parametrize("hook", HOOKS)
+def test_hooks_on_the_module_are_refused(hook: str) -> None:
+    """Also those that come later; an evaluation has them."""
+    made = LAYERS["lstm"]()
+    inputs = torch.randn(3, STEPS, 6)
+    with through_time(made, slots=2) as passes:
+        handle = HOOKS[hook](made)
+        made(inputs)
+        passes.forward = True
+        with pytest.raises(
+            TrainingError, match=r"encoder has hooks, .* Put what they do into a module around"
+        ):
+            made(inputs)
+        passes.forward = False
+        if hook == "forward":
+            handle.remove()
             passes.forward = True
-        out, after = run(given[0], state)
-        if passes:
-            passes.forward = False
-        parts = [out] * (uses != "state") + list(tensors(after)) * (uses != "output")
-        sum(part.float().pow(3).sum() for part in parts).backward()
-        found += [*parts, *(each.grad for each in given), *(p.grad for p in layer.parameters())]
-        for parameter in layer.parameters():
-            parameter.grad = None
-    return found
+            made(inputs)[0].sum().backward()
 
 
-def tensors(state: Any) -> tuple[Tensor, ...]:
-    return () if state is None else state if isinstance(state, tuple) else (state,)
+def test_a_hook_on_a_gradient_is_refused_and_one_on_what_is_accumulated_is_called_once() -> None:
+    made = LAYERS["gru"]()
+    inputs = torch.randn(3, STEPS, 6)
+    told: list[nn.Parameter] = []
+    made.weight_hh_l0.register_post_accumulate_grad_hook(told.append)
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        made(inputs)[0].sum().backward()
+        assert len(told) == 1
+        made.weight_hh_l0.register_hook(lambda gradient: gradient * 2)
+        with pytest.raises(
+            TrainingError, match=r"encoder has a parameter .*register_post_accumulate_grad_hook"
+        ):
+            made(inputs)
 
 
-def assert_same(found: list[Tensor | None], expected: list[Tensor | None]) -> None:
-    for one, other in zip(found, expected, strict=True):
-        assert (one is None) == (other is None)
-        assert one is None or other is None or torch.equal(one, other)
+def test_weight_norm_is_one_of_the_layer() -> None:
+    """It makes the weights before each forward, and is a hook."""
+    torch.manual_seed(4)
+    made = LAYERS["lstm"]()
+    nn.utils.weight_norm(made, "weight_hh_l0")
+    inputs = torch.randn(3, STEPS, 6)
+    expected = gradients(made, in_pieces(made, 1), inputs, None, "both")
+    with through_time(made, slots=3) as passes:
+        assert_same(gradients(made, made, inputs, None, "both", passes), expected)

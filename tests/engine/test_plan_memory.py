@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from engine.benchmarks.harness.jobs import bench_job
 from engine.benchmarks.memory import run
+from engine.errors import UserError
 from engine.plan.cluster import parties
 from engine.plan.memory import held
 from engine.plan.plan import Plan
-from tests.plans import built, described, planned, trainable_bytes
+from engine.plan.worker_memory import request_for
+from engine.strategies import build_plan
+from tests.plans import built, described, job, made_up, planned, trainable_bytes
 
 WORKERS = 4
 
@@ -89,6 +93,22 @@ def test_who_encodes_keeps_what_that_loses() -> None:
     factors = residuals("parameter-server", codec="powersgd", where="dedicated")
     assert whole < factors[0] < 1.01 * whole, "and what the next message begins with"
     assert factored == [convolutions] * WORKERS, "factors leave nothing behind"
+
+
+def test_a_prediction_is_of_the_host_with_the_jobs_threads() -> None:
+    spec = job("p3", 2, {})
+    plan, model = build_plan(spec, made_up((10,), (20,))), made_up((10,), (20,))
+    three = replace(spec, cluster=replace(spec.cluster, device="cpu", threads=3))
+    assert request_for(three, plan, model)["threads"] == 3
+    averaging = job("model-average", 2, {})
+    with pytest.raises(UserError, match="from one average to the next is not predicted"):
+        request_for(averaging, build_plan(averaging, model), model)
+    on_gpus = replace(spec, cluster=replace(spec.cluster, device="cuda"))
+    with pytest.raises(
+        UserError, match="what a GPU's kernels hold while they run is not predicted"
+    ) as caught:
+        request_for(on_gpus, plan, model)
+    assert caught.value.field == "cluster.device"
 
 
 @pytest.mark.usefixtures("gang_lane")

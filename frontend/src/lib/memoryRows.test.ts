@@ -26,6 +26,8 @@ test("the highest moment is said with its layer and the pass's samples", () => {
   expect(highest(view)).toBe("3.0 MiB at the most, in a second forward at fc, with passes of 16 samples");
   const peak = { ...view.memory.peak, when: "backward", layer: null };
   expect(highest({ ...view, memory: { ...view.memory, peak } })).toContain("in backward, with");
+  const root = { ...view.memory.peak, layer: "" };
+  expect(highest({ ...view, memory: { ...view.memory, peak: root } })).toContain("at (root), with");
 });
 
 test("what it is made of adds up to the total, the largest first", () => {

@@ -9,7 +9,7 @@ const WHEN: Record<string, string> = { again: "a second forward", update: "the u
 /** The highest moment in a sentence. */
 export function highest({ memory }: MemoryView): string {
   const { peak, samples } = memory;
-  const where = peak.layer === null ? "" : ` at ${peak.layer}`;
+  const where = peak.layer === null ? "" : ` at ${layerName({ layer: peak.layer })}`;
   const moment = `${WHEN[peak.when] ?? peak.when}${where}`;
   return `${formatBytes(memory.total)} at the most, in ${moment}, with passes of ${samples} samples`;
 }
