@@ -231,41 +231,43 @@ def _of_heads(hidden: int, heads: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GptOptions:
-    """Of the language model of transformer blocks."""
+class TransformerOptions:
+    """Of networks of transformer blocks."""
 
     __pydantic_config__ = _STRICT
 
-    vocabulary: int = 50_257
-    """Words, as many as the data's vocabulary has."""
-    context: int = 1024
-    """Most words of a sample: so many positions are learned."""
     layers: int = 12
     """Blocks of attention and perceptron."""
     heads: int = 12
     """Heads of every attention."""
     hidden: int = 768
-    """Size of a word's embedding and of the states between blocks: a multiple of the heads."""
+    """Size of an embedding and of the states between blocks: a multiple of the heads."""
     dropout: float = 0.0
     """Share of activations dropped behind the embedding and in every block, before they are added."""
 
     def __post_init__(self) -> None:
-        _sizes(
-            vocabulary=self.vocabulary,
-            context=self.context,
-            layers=self.layers,
-            heads=self.heads,
-            hidden=self.hidden,
-        )
+        _sizes(layers=self.layers, heads=self.heads, hidden=self.hidden)
         _of_heads(self.hidden, self.heads)
         _share("dropout", self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
-class VitOptions:
-    """Of the vision transformer."""
+class GptOptions(TransformerOptions):
+    """Of the language model of transformer blocks."""
 
-    __pydantic_config__ = _STRICT
+    vocabulary: int = 50_257
+    """Words, as many as the data's vocabulary has."""
+    context: int = 1024
+    """Most words of a sample: so many positions are learned."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _sizes(vocabulary=self.vocabulary, context=self.context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VitOptions(TransformerOptions):
+    """Of the vision transformer."""
 
     classes: int = 1000
     """Number of classes."""
@@ -275,26 +277,10 @@ class VitOptions:
     """Height and width of a patch in pixels."""
     channels: int = 3
     """Channels of the input image: 3 for colour, 1 for gray."""
-    layers: int = 12
-    """Blocks of attention and perceptron."""
-    heads: int = 12
-    """Heads of every attention."""
-    hidden: int = 768
-    """Size of a patch's embedding and of the states between blocks: a multiple of the heads."""
-    dropout: float = 0.0
-    """Share of activations dropped behind the embedding and in every block, before they are added."""
 
     def __post_init__(self) -> None:
-        _sizes(
-            classes=self.classes,
-            image=self.image,
-            patch=self.patch,
-            channels=self.channels,
-            layers=self.layers,
-            heads=self.heads,
-            hidden=self.hidden,
-        )
-        _of_heads(self.hidden, self.heads)
+        super().__post_init__()
+        _sizes(classes=self.classes, image=self.image, patch=self.patch, channels=self.channels)
         if self.image % self.patch:
             raise UserError(
                 "image",
@@ -302,7 +288,6 @@ class VitOptions:
                 f"must be a multiple of the patch, {self.patch}: patches cover the image and do not overlap",
                 f"Use {self.patch * max(1, round(self.image / self.patch))}, or another patch",
             )
-        _share("dropout", self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
