@@ -29,10 +29,11 @@ if len(sys.argv) > 2:
 
 import torch._dynamo  # the first operation without values would load it
 
-from engine.models.describe import main
+from engine.models.answering import answered
+from engine.models.describe import describe_request
 
 gc.freeze()
 gc.enable()
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(answered(lambda request: describe_request(request).to_dict()))

@@ -8,10 +8,7 @@ The request is {"model": SourceSpec, "data": SourceSpec, "precision": "float32"}
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import sys
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -34,7 +31,8 @@ from engine.instrumentation.compiled import uncompiled
 from engine.instrumentation.own_hook import OwnHook
 from engine.instrumentation.raw_memory import notice
 from engine.instrumentation.uses import UseFinder, Uses, tensors_in
-from engine.models import memory_limit, registry
+from engine.models import registry
+from engine.models.answering import subject
 from engine.models.build import build_model
 from engine.models.cannot_cut import CannotCutError
 from engine.models.cut import find_cuts
@@ -162,7 +160,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     task = find_task(source, data)
     inputs, targets = read(dataset.train, (np.arange(_SAMPLES) + dataset.example) % len(dataset.train))
     inputs = of_type(torch.float64 if precision == "float64" else None, inputs)
-    name = _subject(request)
+    name = subject(request)
     scores: list[int] = []
     model: nn.Module | None = None
     try:
@@ -247,28 +245,6 @@ def _check_words(model: nn.Module, dataset: Dataset) -> None:
                 f"the data have {words} words there",
                 f"Set it to {words} or more, or choose data with fewer words",
             )
-
-
-def main() -> int:
-    """Standard input to standard output; what user code prints, or writes to descriptor 1, goes to standard error."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # for who writes below Python, and for the processes that user code starts
-    try:
-        request = json.load(sys.stdin)
-        answer = describe_request(request).to_dict()
-    except Exception as error:
-        refusal = memory_limit.broken(error, _subject(request)) or error
-        if not isinstance(refusal, UserError):
-            raise
-        answer = {"error": refusal.to_dict()}
-    with answers:
-        json.dump(answer, answers)
-    return 1 if "error" in answer else 0
-
-
-def _subject(request: dict[str, Any]) -> str:
-    model = request["model"]
-    return str(model.get("name") or model.get("entrypoint"))
 
 
 class _FlopsByLayer(TorchDispatchMode):
