@@ -1,4 +1,4 @@
-import { Button, Group, Stack, Table, Text } from "@mantine/core";
+import { Stack, Table, Text } from "@mantine/core";
 import { IconRulerMeasure } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { client, unwrap } from "../api/client";
@@ -6,7 +6,7 @@ import type { JobSpec } from "../api/types";
 import { formatBytes } from "../lib/format";
 import { layerTitle } from "../lib/layerTitle";
 import { highest, madeOf, memoryRows } from "../lib/memoryRows";
-import { Problem } from "./Problem";
+import { AskingButton } from "./AskingButton";
 import { TakeTable } from "./TakeTable";
 
 interface Props {
@@ -24,22 +24,17 @@ export function WorkerMemory({ spec, file }: Props) {
   const found = predict.data;
   return (
     <Stack gap="xs" mt="sm">
-      <Group gap="sm">
-        <Button
-          size="compact-sm"
-          variant="light"
-          leftSection={<IconRulerMeasure size={14} />}
-          loading={predict.isPending}
-          onClick={() => predict.mutate()}
-          data-testid="predict-memory"
-        >
-          Predict a worker's memory
-        </Button>
-        <Text size="xs" c="dimmed">
-          {found ? highest(found) : "On the host, without running the job. Takes seconds."}
-        </Text>
-      </Group>
-      {predict.error && <Problem error={predict.error} testId="memory-problem" />}
+      <AskingButton
+        icon={<IconRulerMeasure size={14} />}
+        label="Predict a worker's memory"
+        testId="predict-memory"
+        pending={predict.isPending}
+        onAsk={() => predict.mutate()}
+        error={predict.error}
+        problemTestId="memory-problem"
+      >
+        {found ? highest(found) : "On the host, without running the job. Takes seconds."}
+      </AskingButton>
       {found && (
         <>
           <Text size="xs" c="dimmed" data-testid="memory-parts">

@@ -1,9 +1,9 @@
-import { Button, Group, Stack, Table, Text } from "@mantine/core";
+import { Stack, Table, Text } from "@mantine/core";
 import { IconStopwatch } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { client, unwrap } from "../../api/client";
 import type { JobSpec, Profile } from "../../api/types";
-import { Problem } from "../../components/Problem";
+import { AskingButton } from "../../components/AskingButton";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
 import type { Cell } from "../../lib/csv";
@@ -25,29 +25,24 @@ export function MeasureProfile({ spec, onMeasured }: Props) {
   const found = measure.data;
   return (
     <Stack gap="xs" mt="sm">
-      <Group gap="sm">
-        <Button
-          size="compact-sm"
-          variant="light"
-          leftSection={<IconStopwatch size={14} />}
-          loading={measure.isPending}
-          onClick={() => measure.mutate()}
-          data-testid="measure-profile"
-        >
-          Measure this model here
-        </Button>
-        <Text size="xs" c="dimmed">
-          {measure.isPending ? (
-            "The model trains alone for some steps …"
-          ) : (
-            <>
-              Makes a <Term name="profile">profile</Term> of your model, in place of a device's derived times.
-              Best while no job runs.
-            </>
-          )}
-        </Text>
-      </Group>
-      {measure.error && <Problem error={measure.error} testId="profile-problem" />}
+      <AskingButton
+        icon={<IconStopwatch size={14} />}
+        label="Measure this model here"
+        testId="measure-profile"
+        pending={measure.isPending}
+        onAsk={() => measure.mutate()}
+        error={measure.error}
+        problemTestId="profile-problem"
+      >
+        {measure.isPending ? (
+          "The model trains alone for some steps …"
+        ) : (
+          <>
+            Makes a <Term name="profile">profile</Term> of your model, in place of a device's derived times.
+            Best while no job runs.
+          </>
+        )}
+      </AskingButton>
       {found && (
         <>
           <Text size="xs" c="dimmed">
