@@ -50,7 +50,7 @@ Verdict = tuple[Choices, UserError | None]
 """Choices, and why no layer can have them; None: one can."""
 
 
-KINDS = {"lossless": 0.0, "rounded": 1e-3, "remembered": 0.05, "random": 0.5}
+KINDS = {"lossless": 0.0, "rounded": 1e-3, "remembered": 0.05, "factored": 0.1, "random": 0.5}
 """Of codecs: how far a few steps may lead. Of those that keep what they lose, down to one bit, or draw at random,
 `test_error_feedback.py` proves every message; here they come to the end in company of any other choice."""
 
@@ -208,12 +208,12 @@ def _rule(error: UserError) -> str:
 
 
 def kind_of(choices: Choices) -> str:
-    """How its codec treats what it encodes: `lossless`, `random` (rounded up or down by chance, or seen from directions
-    that are drawn at first), `remembered` (what messages lose is kept), `moving` (it has the momentum, which the
-    optimizer has not then), `voting` (signs alone) or `rounded`."""
+    """How its codec treats what it encodes: `lossless`, `random` (rounded up or down by chance), `remembered` (what
+    messages lose is kept), `factored` (the same of matrices in few directions, which are drawn at first), `moving` (it
+    has the momentum, which the optimizer has not then), `voting` (signs alone) or `rounded`."""
     traits = CODEC[choices["codec"]].traits
     known = {
-        "lossless": "lossless", "random": "random", "matrices": "random", "feedback": "remembered", "own": "moving",
+        "lossless": "lossless", "random": "random", "matrices": "factored", "feedback": "remembered", "own": "moving",
         "votes": "voting",
     }  # fmt: skip
     return next((kind for trait, kind in known.items() if trait in traits), "rounded")
