@@ -232,6 +232,23 @@ def test_one_bit_keeps_the_sum_of_every_block() -> None:
         assert len(sent[block].unique()) == 2
 
 
+def assert_messages_come_whole(
+    codec: UnitCodec, count: int = 600, name: str = "fc6", cuts: tuple[int, ...] = ()
+) -> None:
+    """A message that is cut short, at its end, wholly or at one of `cuts`, or too long is refused; one may begin at any
+    address, as finished sums of several ranks lie one after the other. Encoding leaves the gradient alone."""
+    given = normal(count)
+    before = given.clone()
+    payload = encode(codec, [given])
+    assert torch.equal(given, before)
+    short = [payload[:at] for at in (-1, 0, *cuts)]
+    for cut in (*short, kept(joined([payload, payload[:1]]))):
+        with pytest.raises(RuntimeError, match=f"bytes came for {count} elements of {name}"):
+            codec.decode(cut, [given])
+    moved = kept(joined([kept(payload[:1]), payload]))[1:]
+    assert torch.equal(decoded(codec, moved, [given])[0], decoded(codec, payload, [given])[0])
+
+
 def assert_written_in_place(codec: UnitCodec) -> None:
     """A message of 30 and 300 elements goes where it belongs, and nothing beside it."""
     memory, parts = torch.full((400,), 7.0), [normal(30), normal(300, seed=2)]
@@ -251,23 +268,8 @@ def test_pieces_of_a_unit_are_written_in_place_and_nothing_beside_them(name: str
 
 
 @each
-def test_encoding_leaves_the_gradients_alone_and_a_message_cut_short_is_refused(name: str) -> None:
-    codec, given = remembering(name, 600), normal(600)
-    before = given.clone()
-    payload = encode(codec, [given])
-    assert torch.equal(given, before)
-    for cut in (payload[:-1], payload[:0], kept(joined([payload, payload[:1]]))):
-        with pytest.raises(RuntimeError, match="bytes came for 600 elements of fc6"):
-            codec.decode(cut, [given])
-
-
-@each
-def test_a_message_may_begin_at_any_address(name: str) -> None:
-    """Finished sums of several ranks lie one after the other in a message."""
-    codec, given = plain(name, 300), normal(300)
-    payload = encode(codec, [given])
-    moved = kept(joined([kept(payload[:1]), payload]))[1:]
-    assert torch.equal(decoded(codec, moved, [given])[0], decoded(codec, payload, [given])[0])
+def test_a_message_is_refused_cut_short_and_may_begin_at_any_address(name: str) -> None:
+    assert_messages_come_whole(remembering(name, 600))
 
 
 @each_whole

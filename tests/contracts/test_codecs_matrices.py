@@ -18,8 +18,14 @@ from engine.codec.opening import opened
 from engine.codec.powersgd import PowerSgd
 from engine.errors import TrainingError
 from engine.plan.encoding import encoding
-from engine.tensor_bytes import joined, kept
-from tests.contracts.test_codecs_feedback import assert_written_in_place, decoded, encode, normal, travel
+from tests.contracts.test_codecs_feedback import (
+    assert_messages_come_whole,
+    assert_written_in_place,
+    decoded,
+    encode,
+    normal,
+    travel,
+)
 
 HEIGHT, WIDTH = 60, 40
 SHAPES = ((HEIGHT, 8, 5), (HEIGHT,))
@@ -226,13 +232,7 @@ def test_a_basis_of_another_matrix_is_refused(name: str, width: int, dtype: torc
 
 
 def test_messages_are_refused_cut_short_and_may_begin_at_any_address() -> None:
-    codec, given = made(), normal(COUNT)
-    payload = encode(codec, [given])
-    for cut in (payload[:-1], payload[:3], payload[:9], payload[:0], kept(joined([payload, payload[:1]]))):
-        with pytest.raises(RuntimeError, match=f"bytes came for {COUNT} elements of conv1"):
-            codec.decode(cut, [given])
-    moved = kept(joined([kept(payload[:1]), payload]))[1:]
-    assert torch.equal(decoded(codec, moved, [given])[0], decoded(codec, payload, [given])[0])
+    assert_messages_come_whole(made(), COUNT, "conv1", (3, 9))
 
 
 def test_decoding_writes_only_its_parts_and_adds_in_their_type() -> None:

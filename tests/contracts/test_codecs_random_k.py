@@ -15,8 +15,14 @@ from engine.codec.feedback import Feedback
 from engine.codec.opening import opened
 from engine.codec.random_k import drawn
 from engine.plan.encoding import encoding
-from engine.tensor_bytes import joined, kept
-from tests.contracts.test_codecs_feedback import assert_written_in_place, decoded, encode, normal, travel
+from tests.contracts.test_codecs_feedback import (
+    assert_messages_come_whole,
+    assert_written_in_place,
+    decoded,
+    encode,
+    normal,
+    travel,
+)
 from tests.contracts.test_codecs_random import assert_refused_without_a_draw
 
 MESSAGES = 4000
@@ -183,10 +189,4 @@ def test_decoding_draws_nothing_and_writes_only_its_parts() -> None:
 
 
 def test_a_message_is_refused_cut_short_and_may_begin_at_any_address() -> None:
-    codec, given = made(600, unbiased=True), normal(600)
-    payload = encode(codec, [given])
-    for cut in (payload[:-1], payload[:0], kept(joined([payload, payload[:1]]))):
-        with pytest.raises(RuntimeError, match="bytes came for 600 elements of fc6"):
-            codec.decode(cut, [given])
-    moved = kept(joined([kept(payload[:1]), payload]))[1:]
-    assert torch.equal(decoded(codec, moved, [given])[0], decoded(codec, payload, [given])[0])
+    assert_messages_come_whole(made(600, unbiased=True))

@@ -14,11 +14,10 @@ from engine.codec.base import Piece, UnitCodec
 from engine.codec.opening import opened
 from engine.errors import TrainingError
 from engine.plan.encoding import encoding
-from engine.tensor_bytes import joined, kept
 from tests.contracts.test_codecs_feedback import (
     SIZES,
+    assert_messages_come_whole,
     assert_written_in_place,
-    decoded,
     encode,
     normal,
     travel,
@@ -142,15 +141,7 @@ def test_its_state_can_be_saved_and_loaded(name: str) -> None:
 
 @each
 def test_a_message_is_refused_cut_short_and_may_begin_at_any_address(name: str) -> None:
-    codec, given = made(name, 600), normal(600)
-    before = given.clone()
-    payload = encode(codec, [given])
-    assert torch.equal(given, before)
-    for cut in (payload[:-1], payload[:0], kept(joined([payload, payload[:1]]))):
-        with pytest.raises(RuntimeError, match="bytes came for 600 elements of fc6"):
-            codec.decode(cut, [given])
-    moved = kept(joined([kept(payload[:1]), payload]))[1:]
-    assert torch.equal(decoded(codec, moved, [given])[0], decoded(codec, payload, [given])[0])
+    assert_messages_come_whole(made(name, 600))
 
 
 @each
