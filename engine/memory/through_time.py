@@ -17,7 +17,9 @@ where one library call runs the whole sequence much faster than pieces, as cuDNN
 Refused: layers other than nn.LSTM, nn.GRU and nn.RNN; those that go in both directions, which have no state between two
 pieces; dropout between layers, whose numbers would be drawn for each piece; packed sequences; hooks on the module,
 which would run for each piece and again in backward, and on the parameters' gradients, of which each piece has one
-(those that run when a gradient has been accumulated are called once, as ever); a derivative of the derivative.
+(those that run when a gradient has been accumulated are called once, as ever); weights that are made of other tensors
+before a call, which backward would not find again; a checkpoint of the model's own around the call; a derivative of the
+derivative.
 """
 
 from __future__ import annotations
@@ -85,6 +87,7 @@ class _Calls:
         self.block = block
         self.layer = layer
         self.options = options
+        self._own = {id(parameter) for parameter in layer.parameters()}
         self.plans: Sequence | None = None
         """For the most pieces that there were so far, and for all fewer."""
 
@@ -93,6 +96,8 @@ class _Calls:
         if not saves(passes):
             return run(*args, **kwargs)
         self._refuse_hooks()
+        self._refuse_made_weights()
+        self._refuse_checkpoint()
         inputs, state = _arguments(*args, **kwargs)
         if not isinstance(inputs, Tensor):
             raise TrainingError(
@@ -121,6 +126,33 @@ class _Calls:
             raise TrainingError(
                 f"{self.block.name} has a parameter with a hook on its gradient, which through-time would call for"
                 f" each piece of time, and again for their sum. Use register_post_accumulate_grad_hook, or {remedy}"
+            )
+
+    def _refuse_made_weights(self) -> None:
+        """They are in the layer for this call, and their graph ends where a piece's does."""
+        layer = self.layer
+        normed = {hook.name for hook in layer._forward_pre_hooks.values() if isinstance(hook, WeightNorm)}
+        made = [
+            name
+            for names in layer._all_weights
+            for name in names
+            if name not in normed and id(getattr(layer, name)) not in self._own
+        ]
+        if made:
+            raise TrainingError(
+                f"{self.block.name} runs with a {made[0]} that is not its own parameter: it was made of something"
+                " else, to which through-time would give no gradient, and which may be another one in backward. Leave"
+                " the layer its parameters, or choose something else for its activations"
+            )
+
+    def _refuse_checkpoint(self) -> None:
+        """It compares what a call saves with what the second one does, which is not in pieces."""
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+        if hooks is not None and getattr(hooks[0], "__module__", None) == "torch.utils.checkpoint":
+            raise TrainingError(
+                f"{self.block.name} runs within a checkpoint of the model's own (torch.utils.checkpoint), which would"
+                " compute all of its sequence again. Call it outside of that, or choose something else for its"
+                " activations"
             )
 
     def program(self, pieces: int) -> Iterator[Instruction]:
