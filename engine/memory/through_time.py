@@ -38,7 +38,7 @@ from engine.budget.sequence import Sequence
 from engine.errors import TrainingError, UserError
 from engine.instrumentation.module_calls import Around
 from engine.memory.mechanism import Block, Site
-from engine.memory.saving import autocast_now, saves
+from engine.memory.saving import all_unmoved, autocast_now, saves
 
 _KINDS = (nn.LSTM, nn.GRU, nn.RNN)
 State = tuple[Tensor, ...]
@@ -339,7 +339,7 @@ class _Layer(torch.autograd.Function):
                 f"{ctx.passed.name} is differentiated twice, and through-time has only the first derivative. Choose"
                 " something else for its activations"
             )
-        ctx.saved_tensors  # noqa: B018 - raises where one was written to since
+        all_unmoved(ctx)
         of_given, of_parameters = ctx.passed.backward(of_out, list(of_last))
         return None, None, *of_given, *of_parameters
 
