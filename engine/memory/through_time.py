@@ -15,11 +15,11 @@ Costs what `Sequence.cost` says in runs of a piece. Stored are the input, the ou
 where one library call runs the whole sequence much faster than pieces, as cuDNN does.
 
 Refused: layers other than nn.LSTM, nn.GRU and nn.RNN; those that go in both directions, which have no state between two
-pieces; dropout between layers, whose numbers would be drawn for each piece; packed sequences; hooks on the module,
-which would run for each piece and again in backward, and on the parameters' gradients, of which each piece has one
-(those that run when a gradient has been accumulated are called once, as ever); weights that are made of other tensors
-before a call, which backward would not find again; a checkpoint of the model's own around the call; a derivative of the
-derivative.
+pieces; dropout between layers, whose numbers would be drawn for each piece; packed sequences; hooks on the module and
+another forward than its class's, which would run for each piece and again in backward; hooks on the parameters'
+gradients, of which each piece has one (those that run when a gradient has been accumulated are called once, as ever);
+weights that are made of other tensors before a call, which backward would not find again; a checkpoint of the model's
+own around the call; a derivative of the derivative.
 """
 
 from __future__ import annotations
@@ -121,6 +121,11 @@ class _Calls:
             raise TrainingError(
                 f"{self.block.name} has hooks, which through-time would call for each piece of time, and again in"
                 f" backward. Put what they do into a module around the layer, or {remedy}"
+            )
+        if "forward" in vars(layer):
+            raise TrainingError(
+                f"{self.block.name} has a forward in place of its class's, which through-time would call for each piece"
+                f" of time, and again in backward. Put what it does into a module around the layer, or {remedy}"
             )
         if any(parameter._backward_hooks for parameter in layer.parameters()):
             raise TrainingError(

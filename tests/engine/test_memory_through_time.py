@@ -343,6 +343,17 @@ def test_a_hook_on_a_gradient_is_refused_and_one_on_what_is_accumulated_is_calle
             made(inputs)
 
 
+def test_another_forward_is_refused() -> None:
+    """Of all steps: of one piece it is another, as `without_mean` is."""
+    made, inputs = LAYERS["lstm"](), torch.randn(3, STEPS, 6)
+    forward = made.forward
+    made.forward = lambda given, state=None: forward(given - given.mean(1, keepdim=True), state)
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        with pytest.raises(TrainingError, match=r"encoder has a forward in place .* into a module around"):
+            made(inputs)
+
+
 @pytest.mark.parametrize("how", ["an attribute", "a parameter", "a call"])
 def test_weights_that_are_made_of_something_else_are_refused(how: str) -> None:
     """What they are made of would get no gradient, and may be something else in backward."""
