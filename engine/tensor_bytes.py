@@ -33,7 +33,9 @@ def kept(payload: memoryview | None) -> memoryview:
 
 
 def joined(payload: Sequence[memoryview]) -> memoryview:
-    """One after the other; a single one is not copied."""
+    """One after the other; a single one is not copied, and none is an empty payload."""
+    if not payload:
+        return memoryview(b"")
     if len(payload) == 1:
         return payload[0]
     return as_bytes(torch.cat([as_tensor(piece, torch.uint8) for piece in payload]))

@@ -35,6 +35,12 @@ def unmoved(saved: Stays) -> Tensor:
     return tensor
 
 
+def all_unmoved(ctx: Any) -> None:
+    """Raise RuntimeError, as PyTorch does, where what a node of autograd's graph has saved was written to since, or is
+    freed, as it is after a backward pass."""
+    ctx.saved_tensors  # noqa: B018
+
+
 def saves(passes: Passes) -> bool:
     """Whether what autograd saves now is for the backward part of a training pass, and may be anything but what it is:
     not without gradients, in an evaluation or inside a transform of torch.func."""

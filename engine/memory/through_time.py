@@ -15,9 +15,11 @@ Costs what `Sequence.cost` says in runs of a piece. Stored are the input, the ou
 where one library call runs the whole sequence much faster than pieces, as cuDNN does.
 
 Refused: layers other than nn.LSTM, nn.GRU and nn.RNN; those that go in both directions, which have no state between two
-pieces; dropout between layers, whose numbers would be drawn for each piece; packed sequences; hooks on the module,
-which would run for each piece and again in backward, and on the parameters' gradients, of which each piece has one
-(those that run when a gradient has been accumulated are called once, as ever); a derivative of the derivative.
+pieces; dropout between layers, whose numbers would be drawn for each piece; packed sequences; hooks on the module and
+another forward than its class's, which would run for each piece and again in backward; hooks on the parameters'
+gradients, of which each piece has one (those that run when a gradient has been accumulated are called once, as ever);
+weights that are made of other tensors before a call, which backward would not find again; a checkpoint of the model's
+own around the call; a derivative of the derivative.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from engine.budget.sequence import Sequence
 from engine.errors import TrainingError, UserError
 from engine.instrumentation.module_calls import Around
 from engine.memory.mechanism import Block, Site
-from engine.memory.saving import autocast_now, saves
+from engine.memory.saving import all_unmoved, autocast_now, saves
 
 _KINDS = (nn.LSTM, nn.GRU, nn.RNN)
 State = tuple[Tensor, ...]
@@ -85,6 +87,7 @@ class _Calls:
         self.block = block
         self.layer = layer
         self.options = options
+        self._own = {id(parameter) for parameter in layer.parameters()}
         self.plans: Sequence | None = None
         """For the most pieces that there were so far, and for all fewer."""
 
@@ -93,6 +96,8 @@ class _Calls:
         if not saves(passes):
             return run(*args, **kwargs)
         self._refuse_hooks()
+        self._refuse_made_weights()
+        self._refuse_checkpoint()
         inputs, state = _arguments(*args, **kwargs)
         if not isinstance(inputs, Tensor):
             raise TrainingError(
@@ -117,10 +122,42 @@ class _Calls:
                 f"{self.block.name} has hooks, which through-time would call for each piece of time, and again in"
                 f" backward. Put what they do into a module around the layer, or {remedy}"
             )
+        if "forward" in vars(layer):
+            raise TrainingError(
+                f"{self.block.name} has a forward in place of its class's, which through-time would call for each piece"
+                f" of time, and again in backward. Put what it does into a module around the layer, or {remedy}"
+            )
         if any(parameter._backward_hooks for parameter in layer.parameters()):
             raise TrainingError(
                 f"{self.block.name} has a parameter with a hook on its gradient, which through-time would call for"
                 f" each piece of time, and again for their sum. Use register_post_accumulate_grad_hook, or {remedy}"
+            )
+
+    def _refuse_made_weights(self) -> None:
+        """They are in the layer for this call, and their graph ends where a piece's does."""
+        layer = self.layer
+        normed = {hook.name for hook in layer._forward_pre_hooks.values() if isinstance(hook, WeightNorm)}
+        made = [
+            name
+            for names in layer._all_weights
+            for name in names
+            if name not in normed and id(getattr(layer, name)) not in self._own
+        ]
+        if made:
+            raise TrainingError(
+                f"{self.block.name} runs with a {made[0]} that is not its own parameter: it was made of something"
+                " else, to which through-time would give no gradient, and which may be another one in backward. Leave"
+                " the layer its parameters, or choose something else for its activations"
+            )
+
+    def _refuse_checkpoint(self) -> None:
+        """It compares what a call saves with what the second one does, which is not in pieces."""
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+        if hooks is not None and getattr(hooks[0], "__module__", None) == "torch.utils.checkpoint":
+            raise TrainingError(
+                f"{self.block.name} runs within a checkpoint of the model's own (torch.utils.checkpoint), which would"
+                " compute all of its sequence again. Call it outside of that, or choose something else for its"
+                " activations"
             )
 
     def program(self, pieces: int) -> Iterator[Instruction]:
@@ -307,7 +344,7 @@ class _Layer(torch.autograd.Function):
                 f"{ctx.passed.name} is differentiated twice, and through-time has only the first derivative. Choose"
                 " something else for its activations"
             )
-        ctx.saved_tensors  # noqa: B018 - raises where one was written to since
+        all_unmoved(ctx)
         of_given, of_parameters = ctx.passed.backward(of_out, list(of_last))
         return None, None, *of_given, *of_parameters
 

@@ -23,7 +23,7 @@ _NETWORK = ("gloo", "NCCL", "Connection")
 """What an error says where a peer has gone, which is not its cause."""
 _LATE = "Timed out waiting"
 """What Gloo says where another worker, which is there, does not take part in a collective."""
-_BACKWARD = ("_engine_run_backward", "unmoved")
+_BACKWARD = ("_engine_run_backward", "unmoved", "all_unmoved")
 """What raises where a backward pass cannot be gone: PyTorch, and for it whoever keeps what it has saved
 (`engine/memory/saving.py`)."""
 

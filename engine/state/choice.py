@@ -12,6 +12,7 @@ from engine.axes.matrices import cut_rows
 from engine.codec.base import Piece, UnitCodec
 from engine.codec.draws import seed_of
 from engine.codec.opening import opened
+from engine.plan.description import layer_title
 from engine.plan.flow import Flow
 from engine.plan.plan import LayerPlan
 from engine.plan.units import Unit
@@ -62,7 +63,8 @@ class Choice:
     def _piece(self, dtype: torch.dtype, sender: str) -> Piece:
         unit = self.unit
         seed = seed_of(self.seed, unit.index, sender)
-        return Piece(name=unit.layers[0], count=unit.count, dtype=dtype, rows=unit.rows, seed=seed)
+        name = layer_title(unit.layers[0], kind="")
+        return Piece(name=name, count=unit.count, dtype=dtype, rows=unit.rows, seed=seed)
 
     def extent(self, start: int, stop: int, message: memoryview) -> int:
         """Bytes of the message of the unit's elements [start, stop) that `message` begins with."""

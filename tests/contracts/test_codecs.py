@@ -66,6 +66,19 @@ def test_it_keeps_as_much_of_each_element_as_its_row_says(name: str, dtype: torc
     assert all(tensor.dtype == (dtype if dtype.itemsize >= 4 else torch.float32) for tensor in held)
 
 
+@pytest.mark.parametrize("name", [m.name for m in CODEC if m.available])
+def test_a_unit_of_which_nobody_computed_a_gradient_is_an_empty_message(name: str) -> None:
+    """And what comes then travels as ever."""
+    given = normal(3000)
+    made, fresh = codec(name, [given]), codec(name, [given])
+    empty = encode(made, [])
+    assert not empty
+    made.decode(empty, [])
+    made.decode_add(empty, [])
+    for _ in range(2 if "random" in CODEC[name].traits else 1):  # whose messages have a number
+        assert len(encode(made, [given])) == len(encode(fresh, [given]))
+
+
 def test_every_lossy_codec_has_a_bound() -> None:
     assert set(RELATIVE) == set(NAMES) - set(LOSSLESS)
 

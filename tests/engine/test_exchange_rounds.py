@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch.nn import Parameter
 
+from engine.errors import TrainingError
 from engine.exchange.ring_allreduce import RingAllreduce
 from engine.plan.flow import derive
 from engine.plan.plan import LayerPlan
@@ -104,3 +106,12 @@ def test_a_message_that_nobody_awaits_is_refused() -> None:
     assert rank.exchange.place(rank.part(7, 4)) is None
     with pytest.raises(RuntimeError, match="which nobody here awaits"):
         rank.exchange.handle(rank.part(7, 4), as_bytes(torch.tensor([1.0])))
+
+
+def test_a_codec_says_whose_parameters_it_has_also_of_the_models_own() -> None:
+    layer = LayerPlan(layer="", exchange="ring-allreduce", codec="int8", update="worker")
+    flow = derive(layer, job(cluster={"workers": 2}))
+    unit = replace(UNIT, layers=("",))
+    choice = Choice(unit=unit, layer=layer, flow=flow, rank=lambda *_: 0, layer_index=0, seed=0)
+    with pytest.raises(TrainingError, match=r"what \(root\) sends holds a value that is not finite"):
+        choice.codec("worker 0").encode([torch.full((COUNT,), torch.nan)], [0])

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.utils.rnn import pack_sequence
+from torch.utils.checkpoint import checkpoint
 
 from engine.axes.memory_options import ThroughTimeOptions
 from engine.budget.sequence import Sequence
@@ -340,6 +341,46 @@ def test_a_hook_on_a_gradient_is_refused_and_one_on_what_is_accumulated_is_calle
             TrainingError, match=r"encoder has a parameter .*register_post_accumulate_grad_hook"
         ):
             made(inputs)
+
+
+def test_another_forward_is_refused() -> None:
+    """Of all steps: of one piece it is another, as `without_mean` is."""
+    made, inputs = LAYERS["lstm"](), torch.randn(3, STEPS, 6)
+    forward = made.forward
+    made.forward = lambda given, state=None: forward(given - given.mean(1, keepdim=True), state)
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        with pytest.raises(TrainingError, match=r"encoder has a forward in place .* into a module around"):
+            made(inputs)
+
+
+@pytest.mark.parametrize("how", ["an attribute", "a parameter", "a call"])
+def test_weights_that_are_made_of_something_else_are_refused(how: str) -> None:
+    """What they are made of would get no gradient, and may be something else in backward."""
+    made, inputs = LAYERS["lstm"](), torch.randn(3, STEPS, 6)
+    halved, given = made.weight_hh_l0 / 2, {}
+    with through_time(made, slots=2) as passes:
+        if how == "a call":
+            given["weight_hh_l0"] = halved
+        else:
+            del made.weight_hh_l0
+            made.weight_hh_l0 = nn.Parameter(halved) if how == "a parameter" else halved
+        passes.forward = True
+        with pytest.raises(TrainingError, match="encoder runs with a weight_hh_l0 that is not its own"):
+            torch.func.functional_call(made, given, (inputs,))
+
+
+def test_a_checkpoint_around_the_layer_is_refused() -> None:
+    """But not a reentrant one, which calls the layer once with gradients wanted: in backward."""
+    made, inputs = LAYERS["lstm"](), torch.randn(3, STEPS, 6)
+    with through_time(made, slots=2) as passes:
+        passes.forward = True
+        with pytest.raises(TrainingError, match="encoder runs within a checkpoint of the model's own"):
+            checkpoint(made, inputs, use_reentrant=False)
+        out, _ = checkpoint(made, inputs.requires_grad_(), use_reentrant=True)
+        passes.forward = False
+        out.sum().backward()
+        assert made.weight_hh_l0.grad is not None
 
 
 def test_weight_norm_is_one_of_the_layer() -> None:

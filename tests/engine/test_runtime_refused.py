@@ -11,6 +11,7 @@ from torch import nn
 from engine.errors import TrainingError
 from engine.memory.saving import stays, unmoved
 from engine.runtime.refused import refused_by_pytorch
+from tests.pieces_of_time import through_time
 
 
 def test_an_optimizer_that_cannot_update_is_named_with_its_reason() -> None:
@@ -77,3 +78,22 @@ def test_who_writes_to_what_backward_needs_is_told_so_whoever_has_kept_it(kept: 
     found = refused_by_pytorch(caught.value, 3, sharded=False)
     assert "could not go backward through step 3: RuntimeError: one of the variables" in str(found)
     assert "in a plain loop" in str(found)
+
+
+@pytest.mark.parametrize("why", ["a second time", "modified by an inplace"])
+def test_what_pieces_of_time_do_not_find_again_is_told_likewise(why: str) -> None:
+    """A state that was carried into the next step with its graph, say."""
+    layer = nn.LSTM(3, 3)
+    with through_time(layer, slots=1) as passes:
+        passes.forward = True
+        out = layer(torch.randn(4, 2, 3))[0].sum()
+        if why == "a second time":
+            out.backward()
+        else:
+            with torch.no_grad():
+                layer.bias_hh_l0.add_(1)
+        with pytest.raises(RuntimeError, match=why) as caught:
+            out.backward()
+    found = str(refused_by_pytorch(caught.value, 1, sharded=False))
+    assert "could not go backward through step 1: RuntimeError: " in found
+    assert "in a plain loop" in found
