@@ -28,6 +28,7 @@ from backend.services.remember import Remembered
 from backend.services.standings import Course, Standings
 from engine.axes.codec import CODEC
 from engine.models.registry import MODELS
+from engine.telemetry.estimates import Interval
 
 JOBS_REMEMBERED = 4_096
 METRICS: Mapping[Score, str] = {"accuracy": "test_accuracy", "loss": "test_loss"}
@@ -87,7 +88,7 @@ class Bests:
                 _criterion(one, names, score, words.reason(one, every, names, facts), running=running)
                 for one in judged
             ],
-            curves=[_curve(member, names[member], own) for member, own in learned.items() if own],
+            curves=[_curve(member, names[member], own, score) for member, own in learned.items() if own],
             notes=list(_notes(course, number, learned, score)),
         )
 
@@ -182,19 +183,28 @@ def _criterion(
                 member=one.member,
                 name=names[one.member],
                 value=one.value,
-                low=one.interval and one.interval[0],
-                high=one.interval and one.interval[1],
+                low=own and own[0],
+                high=own and own[1],
                 behind=one.behind,
                 behind_low=one.behind_interval and one.behind_interval[0],
                 behind_high=one.behind_interval and one.behind_interval[1],
                 worse=one.worse,
             )
             for one in judged.places
+            for own in [one.interval if judged.name == "speed" else possible(one.interval, score)]
         ],
     )
 
 
-def _curve(member: int, name: str, own: Mapping[Hashable, Learned]) -> schema.BestCurve:
+def possible(interval: Interval | None, score: Score) -> Interval | None:
+    """As much of a score's interval as it can be: Student's t knows nothing of the ends of a scale."""
+    if interval is None:
+        return None
+    low, high = (max(end, 0.0) for end in interval)
+    return (low, min(high, 1.0)) if score == "accuracy" else (low, high)
+
+
+def _curve(member: int, name: str, own: Mapping[Hashable, Learned], score: Score) -> schema.BestCurve:
     """The mean over rounds of each evaluation that all of them have; it ends where one of them diverged."""
     runs = [one.evaluations for one in own.values()]
     sound = [run.step[: _finite(run.value)] for run in runs]
@@ -207,7 +217,7 @@ def _curve(member: int, name: str, own: Mapping[Hashable, Learned]) -> schema.Be
             for field in ("samples", "sent_bytes", "seconds", "value"):
                 at[field].append(float(getattr(run, field)[place]))
         mean = {field: float(np.mean(values)) for field, values in at.items()}
-        interval = interval_of_mean(at["value"])
+        interval = possible(interval_of_mean(at["value"]), score)
         points.append(
             schema.BestPoint(
                 step=step,

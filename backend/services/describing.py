@@ -67,6 +67,8 @@ class Task:
     """Whether it may use the machine's CUDA devices."""
     too_long: str
     """The remedy where it takes too long."""
+    holds: str | None = None
+    """A field that its answer has."""
 
 
 DESCRIBE = Task(
@@ -92,8 +94,8 @@ def ask(
     where its temporary files go, which it leaves where it is killed; None: to the system's folder. `forks`: who has
     loaded what it needs; it may have none at the moment.
 
-    Raises UserError naming the model, `subject`, where it takes more than what is allowed or does not answer, and Left
-    as soon as the asker is gone.
+    Raises UserError where it answers with one, and naming the model, `subject`, where it takes more than what is
+    allowed or does not answer as it should (the user's code can write to its pipe); Left as soon as the asker is gone.
     """
     command = [
         sys.executable,
@@ -144,10 +146,26 @@ def ask(
         raise UserError("model", subject, rule, "Use fewer layers, or larger ones")
     try:
         found = json.loads(answer)
-        assert isinstance(found, dict)
-    except (AssertionError, ValueError):
+        refusal = _refusal(found, task)
+    except (AssertionError, ValueError, RecursionError):
         raise _failed(child.returncode, said, subject, allowed, task) from None
+    if refusal is not None:
+        raise refusal
     return found
+
+
+def _refusal(found: Any, task: Task) -> UserError | None:
+    """The error that an answer holds. Raises AssertionError where it is no answer of the task's."""
+    assert isinstance(found, dict)
+    error = found.get("error")
+    if not error:
+        assert task.holds is None or task.holds in found
+        return None
+    assert isinstance(error, dict)
+    texts = [error.get(name) for name in ("field", "rule", "remedy")]
+    assert all(isinstance(text, str) for text in texts)
+    field, rule, remedy = map(str, texts)
+    return UserError(field, error.get("value"), rule, remedy)
 
 
 def _end(child: Child, marker: Path) -> None:

@@ -140,8 +140,6 @@ class Descriptions:
                 answer = ask(request, subject, self._allowed, self._lifeline, asker=asker, forks=self._forks)
         finally:
             self._room.release()
-        if error := answer.get("error"):
-            raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
         description = ModelDescription.from_dict(answer)
         write_json(self._directory / f"{key}.json", description.to_dict())
         self._forget()

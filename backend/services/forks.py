@@ -53,9 +53,10 @@ class Fork:
     ends."""
 
     def __init__(
-        self, pid: int, way: socket.socket, stdout: int, stderr: int, done: Callable[[], None]
+        self, pid: int, way: socket.socket, stdout: int, stderr: int, done: Callable[[bool], None]
     ) -> None:
-        """`way`: to who has forked it. `done` is called when nothing of it is left."""
+        """`way`: to who has forked it. `done` is called when nothing of it is left, or when nobody says so in time:
+        with whether they did."""
         self.pid = pid
         self.returncode = -signal.SIGKILL
         """Until it is known, and where who has forked it was killed meanwhile."""
@@ -71,12 +72,18 @@ class Fork:
     def __exit__(self, *_: object) -> None:
         self.stdout.close()
         self.stderr.close()
-        with self._way, suppress(OSError):
-            self._way.shutdown(socket.SHUT_WR)  # now it is buried, with all that it has left
-            self._way.settimeout(_END_S)
-            while self._way.recv(64):
+        buried = True
+        with self._way:
+            try:
+                self._way.shutdown(socket.SHUT_WR)  # now it is buried, with all that it has left
+                self._way.settimeout(_END_S)
+                while self._way.recv(64):
+                    pass
+            except TimeoutError:
+                buried = False
+            except OSError:  # who has forked it is gone
                 pass
-        self._done()
+        self._done(buried)
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit status, once it has ended; the same one each time. Raises TimeoutExpired."""
@@ -153,10 +160,11 @@ class _Forker:
         self.left()
         return None
 
-    def left(self) -> None:
-        """A fork has gone."""
+    def left(self, buried: bool = True) -> None:
+        """A fork has gone. Where nobody buries it, somebody has stopped this process, which is then used no more."""
         with self._lock:
             self._forks -= 1
+            self.gone |= not buried
             last = self._retired and not self._forks
         if last:
             self.close()

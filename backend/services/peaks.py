@@ -13,7 +13,6 @@ from backend.services.descriptions import key_of
 from backend.services.errors import Busy
 from backend.services.plans import Planner
 from backend.services.remember import Remembered
-from engine.errors import UserError
 from engine.plan.job import JobSpec
 from engine.plan.peak import Peak
 from engine.plan.plan import Plan
@@ -26,6 +25,7 @@ PREDICT = Task(
     done="predicted",
     devices=False,
     too_long="Use a smaller model, or allow more with TRAINYARD_DESCRIPTION_SECONDS",
+    holds="peak",
 )
 WAITING = 4
 """Requests that may wait while one is predicted, each on a thread that other requests need."""
@@ -76,6 +76,4 @@ class Peaks:
 
     def _ask(self, request: dict[str, Any], subject: str, asker: Asker | None) -> Peak:
         answer = ask(request, subject, self._allowed, self._lifeline, PREDICT, asker=asker)
-        if error := answer.get("error"):
-            raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
         return from_plain(Peak, answer["peak"])

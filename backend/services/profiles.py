@@ -48,6 +48,7 @@ MEASURE = Task(
     done="measured",
     devices=True,
     too_long="Measure a smaller batch, or use `trainyard profile`, which has no limit",
+    holds="profile",
 )
 MOST_THREADS = 1_024
 """Of the process: one whose threads run out ends without a word that helps."""
@@ -133,8 +134,6 @@ class Profiles:
         temporary = scratch.make(self._directory)
         answer = ask(request, described.name, ALLOWED, self._lifeline, MEASURE, temporary, asker)
         beside = self._inventory.ran(begun_ns, time.time_ns())
-        if error := answer.get("error"):
-            raise UserError(error["field"], error["value"], error["rule"], error["remedy"])
         found = from_plain(Profile, answer["profile"])
         path = self._directory / f"{uuid.uuid4().hex}.json"
         view = _view(found, path, device, beside, described)

@@ -47,6 +47,8 @@ _MADE = {
 }
 """What becomes of what is made in a part of a step."""
 STEPS = 3
+MICRO_BATCHES = 3
+"""So many of a step are run at the most: the later ones hold what the second one does, and a job may have a million."""
 
 
 @dataclass(kw_only=True)
@@ -116,7 +118,7 @@ def peak_of(
         first = 0
         for number in range(STEPS):
             ledger.begin()
-            for _ in range(micro_batches):
+            for _ in range(min(micro_batches, MICRO_BATCHES)):
                 _pass(model, inputs, targets, task, computation, step)
             step.enter("update")
             ledger.book(updates.step(), Holder("optimizer state"))

@@ -318,7 +318,7 @@ def _factors_have_a_product(layer: LayerPlan, described: LayerDescription, field
     raise UserError(
         f"{field}.exchange",
         layer.exchange,
-        f"{layer.layer} {why}: only a fully-connected layer (torch.nn.Linear) that is trained, and whose parameters"
+        f"this layer {why}: only a fully-connected layer (torch.nn.Linear) that is trained, and whose parameters"
         " are used in its own calls and nowhere else, has a gradient that is the product of its inputs and error"
         " derivatives",
         "Use an allreduce or a server for this layer",
@@ -367,8 +367,8 @@ def _pieces_of_time_have_states(layer: LayerPlan, described: LayerDescription, f
         raise UserError(
             f"{field}.activations",
             layer.activations,
-            f"{described.title} is a {described.kind}, and only {', '.join(_RECURRENT)} hand a state from step to step"
-            " by which they can be cut",
+            f"this layer is a {described.kind}, and only {', '.join(_RECURRENT)} hand a state from step to step by"
+            " which they can be cut",
             "Ask for it by `kind: LSTM` (or GRU, RNN), and for keep or recompute for cells and all else",
         )
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from backend.best_rows import last
+from backend.best_rows import last, rows
 from backend.figures.evaluated import Evaluated
 from backend.figures.speed import Speed
 from backend.races.criteria import Course, still_rising
-from backend.services.best import Learned, _codecs, _curve, _notes
+from backend.services.best import Learned, _codecs, _curve, _notes, possible
 from backend.services.best_words import Facts, made_of, reason, verdict
 from backend.services.standings import Course as Standing
 from tests.backend.test_best_pure import AHEAD, NAMES, answer, by_name, rounds, run
@@ -44,11 +44,23 @@ def learned(*values: float, drifts: bool = False) -> Learned:
 
 
 def test_a_curve_ends_where_a_run_of_it_diverged() -> None:
-    curve = _curve(0, "p3", {0: learned(3.0, 2.0, 1.0, 0.9), 1: learned(3.0, 2.5, math.nan, 2.0)})
+    curve = _curve(0, "p3", {0: learned(3.0, 2.0, 1.0, 0.9), 1: learned(3.0, 2.5, math.nan, 2.0)}, "loss")
     assert [(point.step, point.score) for point in curve.points] == [(1, 3.0), (2, 2.25)]
     best = answer(("p3",), {0: AHEAD[0]})
     assert last(best, curve)[-1] == "2", "so many runs"
-    assert last(best, _curve(0, "p3", {0: learned(math.nan)}))[-1] == "1"
+    assert last(best, _curve(0, "p3", {0: learned(math.nan)}, "loss"))[-1] == "1"
+
+
+def test_no_interval_of_a_score_goes_where_no_score_can_be() -> None:
+    """A wide one around 20 % ended at -2 %."""
+    values = (0.02, 0.1, 0.98)
+    curve = _curve(0, "p3", {number: learned(value) for number, value in enumerate(values)}, "accuracy")
+    assert [(point.low, point.high) for point in curve.points] == [(0, 1)]
+    best = answer(("p3",), {0: rounds(*(run(value, speed=1.0) for value in values))})
+    assert {(row[1], row[2]) for row in rows(best, best.conditions[0].criteria[1])} == {
+        ("36.67 %", "0.00 % to 100.00 %")
+    }
+    assert possible((-1.0, 7.0), "loss") == (0, 7), "a loss has no highest value"
 
 
 def test_notes_say_what_time_counts() -> None:

@@ -170,7 +170,7 @@ def test_how_a_fork_has_ended_is_said_as_often_as_one_asks(said: bytes | None, c
     """Who has forked it says it once, and nothing where it was killed."""
     way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     outputs = [os.pipe() for _ in range(2)]
-    with theirs, Fork(0, way, outputs[0][0], outputs[1][0], lambda: None) as fork:
+    with theirs, Fork(0, way, outputs[0][0], outputs[1][0], lambda _: None) as fork:
         with pytest.raises(subprocess.TimeoutExpired):
             fork.wait(0)
         if said is None:
@@ -181,6 +181,48 @@ def test_how_a_fork_has_ended_is_said_as_often_as_one_asks(said: bytes | None, c
         theirs.close()
     for _, end in outputs:
         os.close(end)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b'{"error": "no"}', b'{"error": {"field": "model"}}', b'{"error": [1]}', b"[" * 100_000],
+    ids=lambda answer: answer[:20].decode(),
+)
+def test_what_is_no_answer_is_a_failure_of_the_model(
+    answer: bytes, loaded: Descriptions, tmp_path: Path
+) -> None:
+    """A user's code can write to the pipe of the answer."""
+    (tmp_path / "answer").write_bytes(answer)
+    body = (
+        "for number in range(3, 40):\n"
+        "    try:\n"
+        "        if os.readlink(f'/proc/self/fd/{number}').startswith('pipe:'):\n"
+        f"            os.write(number, open({str(tmp_path / 'answer')!r}, 'rb').read())\n"
+        "    except OSError: pass\n"
+        "os._exit(0)"
+    )
+    assert "ended with exit code 0" in refused(loaded, tmp_path, body).rule
+
+
+def test_one_that_is_stopped_is_replaced_before_anybody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The description within which it was stopped has waited for it in vain: the next one need not."""
+    monkeypatch.setattr("backend.services.describing.CLEANED_S", 0.5)
+    monkeypatch.setattr("backend.services.forks._END_S", 0.5)
+    descriptions = Descriptions(tmp_path / "cache")
+    descriptions.load()
+    forks = forks_of(descriptions)
+    first = forks.pid
+    stops = (
+        f"while not open('/proc/{first}/stat').read().split(') ')[1].startswith('T'):\n"
+        f"    os.kill({first}, signal.SIGSTOP)\n"
+    )
+    descriptions.describe(model(tmp_path, stops + LINEAR), DIGITS, "float32")
+    assert forks._current() is not None
+    assert forks.pid != first
+    until(lambda: has_ended(first), "nobody needs it")
+    descriptions.close()
 
 
 def test_one_that_is_killed_or_has_old_code_is_replaced(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from backend.schemas.races import Suggestion
 from backend.services.suggestions import suggestions
 from tests.backend.test_race_curves import FC6, FULL, PORT, ranking
 from tests.backend.test_race_pure import race
+from tests.e2e.launching import expect_the_plan, open_form
 from tests.e2e.views import SCREEN_PX, TABS
 from tests.e2e.visited import PHONES, SCROLLED
 
@@ -53,6 +54,17 @@ def test_no_page_is_wider_than_a_phone(visited: Visited) -> None:
     assert visited.tabs >= set(TABS)
     assert not visited.wide
     assert not visited.hidden_tabs
+
+
+def test_a_predicted_memory_can_be_read_on_a_phone(page: Page) -> None:
+    """No column of it is cut where layers' names are short."""
+    page.set_viewport_size({"width": max(PHONES), "height": SCREEN_PX})
+    open_form(page, "how much", strategy="p3")
+    expect_the_plan(page)
+    page.get_by_test_id("predict-memory").click()
+    table = page.get_by_test_id("memory-table")
+    expect(table.get_by_role("row")).not_to_have_count(0)
+    assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
 
 
 # Whether a line of a name lies under the box that selects its row.

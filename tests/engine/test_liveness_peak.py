@@ -201,6 +201,21 @@ def test_micro_batches_and_an_optimizer_of_two_states_are_counted(tmp_path: Path
     assert two.total > one.total  # the first one's gradients are there while the second one's are computed
 
 
+def test_a_prediction_takes_as_long_for_many_micro_batches_as_for_few(tmp_path: Path) -> None:
+    """A job of a million of them held the one process that predicts for as long as it may run, and was then refused."""
+    make, batch = MODELS["vgg-small"]
+    passes = []
+
+    def counted() -> nn.Module:
+        model = make()
+        model.register_forward_pre_hook(lambda *_: passes.append(1))
+        return model
+
+    found = predicted(counted, batch, "recompute", ADAM, micro_batches=50)
+    assert len(passes) < 50
+    assert found == compared(make, batch, "recompute", tmp_path, ADAM, micro_batches=6)
+
+
 def test_a_layer_that_a_server_updates_has_no_optimizer_here() -> None:
     make, batch = MODELS["vgg-small"]
     here = predicted(make, batch, "keep", updated=["fc8"])

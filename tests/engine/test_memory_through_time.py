@@ -244,7 +244,7 @@ def test_a_plan_refuses_it_for_other_layers() -> None:
     overrides = [{"layers": "l1", "activations": "through-time"}]
     with pytest.raises(
         UserError,
-        match=r"l1 is a Linear, and only LSTM, GRU, RNN .*Ask for it by `kind: LSTM` \(or GRU, RNN\)",
+        match=r": this layer is a Linear, and only LSTM, GRU, RNN .*Ask for it by `kind: LSTM` \(or GRU, RNN\)",
     ) as caught:
         build_plan(job("p3", 2, {}, overrides=overrides), made_up((10,), (20,)))
     assert caught.value.field == "layers.l1.activations"

@@ -126,11 +126,13 @@ def test_factors_are_for_fully_connected_layers_alone() -> None:
         return resolved(model, LayerPlan(layer=chosen, exchange="factors", **changes), *layers)
 
     with pytest.raises(
-        UserError, match=r"0 is a Conv2d: only a fully-connected layer .*Use an allreduce"
+        UserError, match=r"this layer is a Conv2d: only a fully-connected layer .*Use an allreduce"
     ) as caught:
         by_factors(cnn, "0")
     assert caught.value.field == "layers.0.exchange"
-    with pytest.raises(UserError, match=r"encode is tied to decode\.weight: only a fully-connected layer"):
+    with pytest.raises(
+        UserError, match=r"this layer is tied to decode\.weight: only a fully-connected layer"
+    ):
         by_factors(tied, "encode")
     for unit in ("slice", "bucket"):
         with pytest.raises(UserError, match=r"factors have rows of the whole layer.*Use layer") as caught:

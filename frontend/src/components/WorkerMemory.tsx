@@ -43,8 +43,14 @@ export function WorkerMemory({ spec, file }: Props) {
               .join(", ")}
           </Text>
           <TakeTable file={`${file} memory`} rows={() => memoryRows(found)}>
-            <Table.ScrollContainer minWidth={380} mah={320} type="native">
-              <Table fz="xs" verticalSpacing={4} stickyHeader data-testid="memory-table">
+            <Table.ScrollContainer minWidth={300} mah={320} type="native">
+              <Table
+                fz="xs"
+                verticalSpacing={4}
+                horizontalSpacing={6}
+                stickyHeader
+                data-testid="memory-table"
+              >
                 <Table.Thead>
                   <Table.Tr>
                     <Table.Th>Layer</Table.Th>
