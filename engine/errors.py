@@ -3,6 +3,7 @@
 UserError(ValueError)        bad input, found when a specification or a plan is validated
     UnknownNameError         a name that no catalogue lists
 TrainingError(RuntimeError)  a running job cannot go on (diverged loss, unsupported use of a parameter)
+    OutOfMemoryError              there is no more memory for one of its processes
 """
 
 from __future__ import annotations
@@ -106,3 +107,7 @@ def refuse(errors: Iterable[UserError]) -> None:
 
 class TrainingError(RuntimeError):
     """A running job cannot go on; the message names what happened, where, and what to change."""
+
+
+class OutOfMemoryError(TrainingError):
+    """There is no more memory for one of a job's processes."""

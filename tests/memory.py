@@ -16,21 +16,23 @@ from engine.memory.mechanism import Passes, Site
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.mechanism_options import options_of
 from engine.state.computation import Computation
+from engine.state.told import Again, Untold
 
 MOVED = [row.name for row in ACTIVATIONS if row.available and not {"as-is", "sequences"} & row.traits]
 """The mechanisms that do something, and change no bit of any layer."""
 
 
-class Noting:
+class Noting(Untold):
     """In place of a recording: which layers were computed again."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.recomputed: list[int] = []
 
     @contextlib.contextmanager
-    def recomputing(self, layer: int) -> Iterator[None]:
+    def recomputing(self, layer: int) -> Iterator[Again]:
         self.recomputed.append(layer)
-        yield
+        yield Again()
 
 
 def layers_of(model: nn.Module) -> ModelDescription:

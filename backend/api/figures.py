@@ -70,6 +70,10 @@ def show_figure(
     ] = None,
     attempt: AttemptAsked = None,
     baseline: Annotated[str | None, Query(description="Of a speed-up, in place of the job's own")] = None,
+    predicted: Annotated[
+        int | None,
+        Query(ge=0, le=2**62, description="Of memory: a worker's predicted peak in bytes, which is drawn"),
+    ] = None,
     if_none_match: Tag = None,
 ) -> Response:
     """One figure of one job, answered whole."""
@@ -90,6 +94,7 @@ def show_figure(
                 "links": None if links is None else tuple(links.split(",")),
                 "attempt": attempt,
                 "baseline": baseline,
+                "predicted": predicted,
             },
             if_none_match,
         ),

@@ -25,6 +25,7 @@ from backend.executors.base import Ended, Running
 from backend.executors.log_limit import LogLimit
 from backend.executors.log_times import LogTimes
 from backend.lifecycle import Reason
+from engine.errors import OutOfMemoryError
 from engine.gang.gang import Gang, GangEnd
 from engine.launch import Launch
 from engine.telemetry.uploader import Uploader
@@ -114,10 +115,14 @@ class Supervisor:
             asked = files.stop_requested(self._directory)
             reason = Reason.CANCELLED if asked else Reason.TERMINATED
             return self._ended("cancelled" if asked else "failed", reason, reason.summary)
-        killed = end.exit_code is not None and end.exit_code < 0 and end.error is None
+        reason = Reason.PROCESS_FAILED
+        if end.error is not None and end.error["type"] == OutOfMemoryError.__name__:
+            reason = Reason.OUT_OF_MEMORY
+        elif end.exit_code is not None and end.exit_code < 0 and end.error is None:
+            reason = Reason.PROCESS_KILLED
         return self._ended(
             "failed",
-            Reason.PROCESS_KILLED if killed else Reason.PROCESS_FAILED,
+            reason,
             end.reason,
             party=end.party,
             exit_code=end.exit_code,

@@ -12,9 +12,12 @@ from engine.telemetry.events import Kind, Track
 
 SHADES = 16
 """Colours along the palette: neighbouring layers of a deep network share one."""
-WAIT, OTHER = SHADES, SHADES + 1
-"""Colour codes of exposed waiting, and of what belongs to no layer; 0 to SHADES - 1 are layers' positions."""
-CODES = SHADES + 2
+WAIT, OTHER, SWAP_OUT, SWAP_IN, AGAIN = range(SHADES, SHADES + 5)
+"""Colour codes of exposed waiting, of what belongs to no layer, and of what memory mechanisms do; 0 to SHADES - 1 are
+layers' positions."""
+OF_MEMORY = {Kind.SWAP_OUT: SWAP_OUT, Kind.SWAP_IN: SWAP_IN, Kind.RECOMPUTE: AGAIN}
+"""Their codes by kind, whichever layer they are of."""
+CODES = SHADES + 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,8 @@ def codes(spans: np.ndarray, layers: int) -> np.ndarray:
     position = spans["layer"] * SHADES // max(layers, 1) if layers >= SHADES else _few(spans["layer"], layers)
     code = np.where(spans["layer"] < 0, OTHER, np.clip(position, 0, SHADES - 1))
     code = np.where(spans["kind"] == Kind.INPUT, OTHER, code)
+    for kind, own in OF_MEMORY.items():
+        code = np.where(spans["kind"] == kind, own, code)
     waits = (spans["kind"] == Kind.WAIT) & (spans["track"] == Track.COMPUTE)
     return np.where(waits, WAIT, code).astype(np.uint8)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from backend.figures.boxes import CODES, OTHER, SHADES, WAIT, Boxes
+from backend.figures.boxes import AGAIN, CODES, OTHER, SHADES, SWAP_IN, SWAP_OUT, WAIT, Boxes
 from backend.figures.request import Theme
 from backend.figures.rows import ROW_HEIGHT, Row
 from backend.figures.theme import COLOURS, palette
@@ -29,7 +29,8 @@ LABEL_SHARE = 0.035
 
 def code_colours(theme: Theme) -> list[str]:
     """The colour of each code of `boxes.py`."""
-    return [*palette(theme, SHADES), COLOURS[theme].wait, COLOURS[theme].other]
+    own = COLOURS[theme]
+    return [*palette(theme, SHADES), own.wait, own.other, own.swap_out, own.swap_in, own.again]
 
 
 def bars(
@@ -72,7 +73,7 @@ def outlines(boxes: Boxes, theme: Theme) -> list[Any]:
     """One filled trace per colour, its boxes separated by gaps; without hover."""
     colours = code_colours(theme)
     traces = []
-    for code in [*range(SHADES), OTHER, WAIT]:  # waiting last: on top
+    for code in [*range(SHADES), OTHER, AGAIN, SWAP_OUT, SWAP_IN, WAIT]:  # waiting last: on top
         mine = boxes.code == code
         if not mine.any():
             continue

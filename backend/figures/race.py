@@ -155,8 +155,7 @@ def draw(
     left, right = TIME_MARGINS_PX[request.narrow]
     figure.update_layout(margin={"l": left, "r": right})
     same = len({part.job.titles for part in parts}) == 1
-    other = any((part.spans["layer"] < 0).any() for part in parts)
-    add_key(figure, parts[0].job if same else None, request, other=other)
+    add_key(figure, parts[0].job if same else None, request, [part.spans for part in parts])
     meta = {
         "level": level,
         "spans": count,

@@ -40,6 +40,8 @@ class FigureRequest:
     """Number of the attempt that is shown. None: the latest."""
     baseline: str | None = None
     """Of a speed-up: the job to measure against. None: the job's own baseline."""
+    predicted: int | None = None
+    """Of memory: bytes that the tensors of a worker's step are predicted to hold at the most. None: nobody asked."""
 
     def __post_init__(self) -> None:
         if not 200 <= self.width <= 8192:

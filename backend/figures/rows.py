@@ -10,8 +10,15 @@ import numpy as np
 
 from engine.telemetry.events import Kind, Track
 
-TRACK_NAMES = {Track.COMPUTE: "compute", Track.SERVER: "reduce", Track.SEND: "send", Track.RECEIVE: "receive"}
-"""In the order of a party's rows; `reduce` is what servers (reducing, updating) and native collectives do."""
+TRACK_NAMES = {
+    Track.COMPUTE: "compute",
+    Track.MEMORY: "swap",
+    Track.SERVER: "reduce",
+    Track.SEND: "send",
+    Track.RECEIVE: "receive",
+}
+"""In the order of a party's rows; `swap` is what moves between tiers of memory, `reduce` what servers (reducing,
+updating) and native collectives do."""
 TRACKS = 16
 """More than there are: party and track as one number are party x TRACKS + track."""
 PARTY_GAP = 0.45
@@ -31,8 +38,6 @@ _BAND = {
     Kind.AVERAGE: (0.72, 1.0),
     Kind.ENCODE: (0.72, 1.0),
     Kind.DECODE: (0.72, 1.0),
-    Kind.SWAP_OUT: (0.86, 1.0),
-    Kind.SWAP_IN: (0.86, 1.0),
     Kind.INPUT: (0.82, 1.0),
 }
 BAND_TOP = np.array([_BAND.get(kind, (0.0, 1.0))[0] for kind in Kind])

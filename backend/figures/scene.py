@@ -19,6 +19,7 @@ from backend.figures.request import FigureRequest
 from backend.figures.rows import ROW_HEIGHT, Row, height_of
 from backend.figures.theme import COLOURS, colourscale
 from backend.figures.why import waits_of
+from engine.telemetry.events import Kind
 
 Level = Literal["bars", "outlines", "cells"]
 ROW_PX = 25
@@ -145,14 +146,21 @@ def rules(
     )
 
 
-def add_key(figure: go.Figure, job: JobFacts | None, request: FigureRequest, *, other: bool) -> None:
-    """The key: red for exposed waiting, and the palette with the job's layers along it (None: of unlike models)."""
+def add_key(
+    figure: go.Figure, job: JobFacts | None, request: FigureRequest, spans: Sequence[np.ndarray]
+) -> None:
+    """The key of what is in SPAN rows: red for exposed waiting, and the palette with the job's layers along it (None:
+    of unlike models)."""
     colours = COLOURS[request.theme]
     entries = [("exposed wait: nothing to compute until a version arrives", colours.wait)]
     if request.narrow:
         entries = [("exposed wait", colours.wait)]
-    if other:
+    if any((part["layer"] < 0).any() for part in spans):
         entries.append(("belongs to no layer", colours.other))
+    kinds = {int(kind) for part in spans for kind in np.unique(part["kind"])}
+    named = ((Kind.SWAP_OUT, "swap out", colours.swap_out), (Kind.SWAP_IN, "swap in", colours.swap_in))
+    again = (Kind.RECOMPUTE, "recompute", colours.again)
+    entries += [(name, colour) for kind, name, colour in (*named, again) if kind in kinds]
     for name, colour in entries:
         figure.add_trace(
             go.Scatter(

@@ -236,13 +236,15 @@ class Source:
         return int(self._session.scalar(query) or 0)
 
     def spans(self, from_ns: int, to_ns: int) -> np.ndarray:
-        """SPAN of every detailed event that overlaps a window of time, by start."""
+        """SPAN of every detailed event that overlaps a window of time and takes some, by start."""
         query = select(Batch.party, Batch.sequence, Batch.sha256).where(*self._touching(from_ns, to_ns))
         batches = self._session.execute(query).all()
         parts = [_CACHE.events(key, partial(self._body, party, number)) for party, number, key in batches]
         events = np.concatenate([np.empty(0, EVENT), *parts])
         parties = np.repeat([party for party, *_ in batches], [len(part) for part in parts])
-        chosen = np.flatnonzero((events["end"] > from_ns) & (events["start"] < to_ns))
+        chosen = np.flatnonzero(
+            (events["end"] > from_ns) & (events["start"] < to_ns) & (events["kind"] != Kind.SAVED)
+        )
         chosen = chosen[np.argsort(events["start"][chosen], kind="stable")]
         spans = np.empty(len(chosen), SPAN)
         spans["party"] = parties[chosen]

@@ -44,6 +44,12 @@ class Colours:
     other: str
     """Bytes that belong to no layer, waiting for input."""
     idle: str
+    swap_out: str
+    """Saved bytes that leave for a second tier of memory ..."""
+    swap_in: str
+    """... and come back, or are waited for."""
+    again: str
+    """What is computed again."""
     compute: str
     veil: str
     """Over what is not part of the comparison: the page's background, half transparent."""
@@ -67,6 +73,9 @@ COLOURS: dict[Theme, Colours] = {
         wait_soft="#fde3e6",
         other="#a9b4c0",
         idle="#dde3ea",
+        swap_out="#b35900",
+        swap_in="#f0a32b",
+        again="#d65fb0",
         compute="#31688e",
         veil="rgba(255,255,255,0.68)",
         first="#00734f",
@@ -83,6 +92,9 @@ COLOURS: dict[Theme, Colours] = {
         wait_soft="#43202a",
         other="#66727f",
         idle="#36424f",
+        swap_out="#d97d2e",
+        swap_in="#ffc066",
+        again="#f08fcf",
         compute="#4f9bc9",
         veil="rgba(18,24,32,0.68)",
         first="#3ddba8",

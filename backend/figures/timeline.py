@@ -101,7 +101,7 @@ def draw(
     _mark_steps(figure, step_rows, window, bottom, request)
     set_axes(figure, rows, view, bottom, top=-0.75)
     share_time_axis(figure, request)
-    add_key(figure, job, request, other=bool((spans["layer"] < 0).any()))
+    add_key(figure, job, request, [spans])
     meta = {"level": level, "spans": count, "events": len(spans), **_window(window)}
     meta["codes"] = [shade(layer, len(job.layers)) for layer in range(len(job.layers))]
     meta["layers"] = list(job.titles)

@@ -7,7 +7,7 @@ import numpy as np
 from backend.figures.facts import JobFacts
 from backend.figures.markup import as_text
 from engine.plan.units_of_measure import format_bytes
-from engine.telemetry.events import NONE, Clock, Kind
+from engine.telemetry.events import NONE, Clock, Kind, Track
 
 VERBS = {Kind.SEND: "to", Kind.RECEIVE: "from"}
 CLOCKS = {Clock.HOST: "by the host's clock", Clock.CUDA: "by the device's clock"}
@@ -18,7 +18,21 @@ CUSTOMDATA = ("job", "party", "step", "layer", "unit", "kind", "peer")
 def hover_texts(spans: np.ndarray, job: JobFacts) -> np.ndarray:
     """(n) strings: layer, slice, kind, step, peer, priority, how long it was queued and took by which clock, bytes."""
     texts = np.empty(len(spans), object)
-    for i, (party, step, layer, unit, kind, peer, priority, queued, start, end, size, clock) in enumerate(
+    for i, (
+        party,
+        step,
+        layer,
+        unit,
+        kind,
+        track,
+        peer,
+        priority,
+        queued,
+        start,
+        end,
+        size,
+        clock,
+    ) in enumerate(
         zip(
             *(
                 spans[name].tolist()
@@ -28,6 +42,7 @@ def hover_texts(spans: np.ndarray, job: JobFacts) -> np.ndarray:
                     "layer",
                     "unit",
                     "kind",
+                    "track",
                     "peer",
                     "priority",
                     "queued",
@@ -41,8 +56,9 @@ def hover_texts(spans: np.ndarray, job: JobFacts) -> np.ndarray:
         )
     ):
         what = f"<b>{as_text(job.event_title(layer, unit))}</b> " if layer >= 0 else ""
+        waiting = ", waited for" if kind == Kind.SWAP_IN and track == Track.COMPUTE else ""
         slice_ = f", unit {unit}" if unit != NONE else ""
-        lines = [f"{what}{kind_name(kind)}{slice_}", f"{job.party(party)}, step {step}"]
+        lines = [f"{what}{kind_name(kind)}{waiting}{slice_}", f"{job.party(party)}, step {step}"]
         if peer != NONE:
             lines.append(f"{VERBS.get(kind, 'with')} {job.party(peer)}, priority {priority}")
         took = f"{(end - start) / 1e6:.3f} ms {CLOCKS[clock]}"

@@ -17,6 +17,7 @@ class Reason(StrEnum):
     CANCELLED = "cancelled"
     PROCESS_FAILED = "process-failed"
     PROCESS_KILLED = "process-killed"
+    OUT_OF_MEMORY = "out-of-memory"
     START_FAILED = "start-failed"
     LAUNCH_FAILED = "launch-failed"
     LAUNCH_INTERRUPTED = "launch-interrupted"
@@ -69,6 +70,10 @@ _TEXTS: dict[Reason, tuple[str, str]] = {
         "SIGKILL that nobody sent is most often the kernel's answer to exhausted memory: use smaller batches "
         "or fewer workers.",
     ),
+    Reason.OUT_OF_MEMORY: (
+        "There was no more memory for one of its processes; the others were stopped.",
+        "The message says what was asked for and where, what holds memory by the plan, and what leaves more room.",
+    ),
     Reason.START_FAILED: (
         "Its processes could not be started; none of them runs.",
         "The message says what failed; logs/supervisor.log in the attempt's directory holds the rest.",
@@ -105,6 +110,7 @@ CURABLE = frozenset(
     {
         Reason.PROCESS_FAILED,
         Reason.PROCESS_KILLED,
+        Reason.OUT_OF_MEMORY,
         Reason.START_FAILED,
         Reason.LAUNCH_FAILED,
         Reason.TERMINATED,

@@ -17,6 +17,8 @@ from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
+from engine.errors import OutOfMemoryError
+from engine.gang.kernel_kills import KernelKills
 from engine.gang.losses import Losses
 from engine.gang.process import ERROR_FIELDS, main
 from engine.gang.restarts import Restarts
@@ -24,6 +26,7 @@ from engine.gang.starter import UNKNOWN, Starter, StarterEnd
 from engine.lab import Lab, LabError, Link
 from engine.launch import Launch
 from engine.plan.cluster import Party
+from engine.plan.exhausted import holders, remedy
 from engine.plan.scaling import scaled_rate
 from engine.regular import NotRegularError, open_regular, read_regular
 
@@ -67,6 +70,7 @@ class Gang:
         self._losses = Losses(launch)
         self._restarts = Restarts(launch, self._losses)
         self._starter = Starter()
+        self._kernel_kills = KernelKills()
 
     @property
     def pids(self) -> dict[str, int]:
@@ -214,6 +218,8 @@ class Gang:
         *_, party, code, error = min(suspects, key=lambda s: s[:3])
         if error is None and code == UNKNOWN and (end := self._starter.end()) is not None:
             return _without_starter(end, lost)
+        if error is None and code == -signal.SIGKILL and self._kernel_kills.any():
+            error = self._exhausted(party)
         if error is None and code < 0:
             error = _of_collectives(words := self._last_words(party))
         if error is not None:
@@ -243,6 +249,15 @@ class Gang:
             logger.warning("what %s said about its end is not read: %s", party.name, error)
             return None
         return found if isinstance(found, dict) and found.keys() >= ERROR_FIELDS else None
+
+    def _exhausted(self, party: Party) -> dict[str, Any]:
+        """The error of a process that the kernel has killed for want of memory, which cannot say it itself."""
+        job, plan, model = self._launch.job, self._launch.plan, self._launch.model
+        return _error(
+            OutOfMemoryError.__name__,
+            "killed by SIGKILL, and the kernel has counted one more process of this cgroup that it killed since memory"
+            f" was exhausted. {holders(job, plan, model, party)}. {remedy(job, plan, party)}",
+        )
 
     def _last_words(self, party: Party) -> str:
         """The last line of its log: a library that ends its process says why there. Empty where there is none."""
@@ -294,12 +309,17 @@ def _of_collectives(last_words: str) -> dict[str, Any] | None:
         " expected: forward has to call the same layers in the same order on every worker, for every batch."
         " `fsdp` and `ddp` need that. Choose another strategy, which sums what each worker has"
     )
+    return _error("TrainingError", message, last_words)
+
+
+def _error(kind: str, message: str, *traceback: str) -> dict[str, Any]:
+    """As a process writes it down that can."""
     return {
-        "type": "TrainingError",
+        "type": kind,
         "message": message,
         "user": None,
         "consequence": False,
-        "traceback": [last_words],
+        "traceback": [*traceback],
         "time_ns": 0,
     }
 

@@ -6,10 +6,9 @@ worker's, and nothing waits in memory until it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
@@ -26,7 +25,7 @@ from engine.memory.swap import Swap
 from engine.plan.description import ModelDescription
 from engine.plan.updates import OptimizerSpec
 from engine.state.computation import Computation
-from engine.state.recording import Recording
+from engine.state.told import Untold
 from engine.state.updates import build_optimizer
 
 STEPS = 4
@@ -57,14 +56,6 @@ def _move_in_this_thread(tier: Any) -> None:
     tier.later = at_once
 
 
-class _Unsaid:
-    """Nobody wants to know what is computed again."""
-
-    @contextmanager
-    def recomputing(self, layer: int) -> Iterator[None]:
-        yield
-
-
 def measured_peak(
     model: nn.Module,
     described: ModelDescription,
@@ -82,7 +73,7 @@ def measured_peak(
         part=model,
         device=torch.device("cpu"),
         passes=Passes(),
-        recording=cast("Recording", _Unsaid()),
+        recording=Untold(),
         repeats=True,
         scratch=scratch,
     )

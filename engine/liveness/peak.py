@@ -16,9 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
 
 import torch
 from torch import nn
@@ -36,7 +34,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.peak import PARTS, Peak
 from engine.plan.updates import OptimizerSpec
 from engine.state.computation import Computation
-from engine.state.recording import Recording
+from engine.state.told import Again, Untold
 from engine.state.updates import build_optimizer
 
 _MADE = {
@@ -51,14 +49,15 @@ MICRO_BATCHES = 3
 """So many of a step are run at the most: the later ones hold what the second one does, and a job may have a million."""
 
 
-@dataclass(kw_only=True)
-class _Step:
-    """Where a step is, for the ledger and for a mechanism that tells of it (as `Recording` is told)."""
+class _Step(Untold):
+    """Where a step is, for the ledger and for a mechanism that tells of it."""
 
-    ledger: Ledger
-    layers: tuple[str, ...]
-    part: str = ""
-    saved: Counter[str] = field(default_factory=Counter)
+    def __init__(self, ledger: Ledger, layers: tuple[str, ...]) -> None:
+        super().__init__()
+        self.ledger = ledger
+        self.layers = layers
+        self.part = ""
+        self.saved: Counter[str] = Counter()
 
     def enter(self, part: str) -> None:
         self.part, self.ledger.holder = part, Holder(part)
@@ -68,11 +67,11 @@ class _Step:
         self.ledger.holder = Holder(self.part, layer)
 
     @contextmanager
-    def recomputing(self, layer: int) -> Iterator[None]:
+    def recomputing(self, layer: int) -> Iterator[Again]:
         before, holder = self.part, self.ledger.holder
         self.part, self.ledger.holder = "again", Holder("again", self.layers[layer])
         try:
-            yield
+            yield Again()
         finally:
             self.part, self.ledger.holder = before, holder
 
@@ -96,7 +95,7 @@ def peak_of(
     with ExitStack() as surroundings:
         ledger = surroundings.enter_context(Ledger(host_kernels))
         surroundings.enter_context(host_kernels.on_the_host())
-        step = _Step(ledger=ledger, layers=tuple(layer.name for layer in described.layers))
+        step = _Step(ledger, tuple(layer.name for layer in described.layers))
         ledger.book(model.parameters(), Holder("parameters"))
         ledger.book(model.buffers(), Holder("buffers"))
         ledger.book(tree_leaves([inputs, targets]), Holder("inputs"))
@@ -104,7 +103,7 @@ def peak_of(
             part=model,
             device=torch.device("meta"),
             passes=Passes(),
-            recording=cast("Recording", step),
+            recording=step,
             repeats=True,
             scratch="",
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import defaultdict, deque
+from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +22,8 @@ import torch
 from torch import Tensor
 
 from engine.errors import TrainingError
+from engine.state.told import Told
+from engine.telemetry.events import Kind
 from engine.tensor_bytes import as_bytes
 
 _MOST_PENDING = 64 * 2**20
@@ -39,6 +42,8 @@ class Stored:
         self._count = values.numel()
         self._torn = False
         """They were written to meanwhile."""
+        self._moving = disk.told.leaves(self._count)
+        disk.told.transit.begin(self._count)
         self._written = disk.later(self._write, values, values._version)
         self._read: Future[Tensor] | None = None
         disk.pending.append((self._written, self._count))
@@ -46,12 +51,17 @@ class Stored:
     def prefetch(self) -> None:
         """They are wanted soon."""
         if self._read is None:
-            self._read = self._disk.later(self._bring)
+            told = self._disk.told
+            told.transit.begin(self._count)
+            self._read = self._disk.later(self._bring, told.now_ns())
 
     def bring(self) -> Tensor:
         """A new flat tensor of them. Raises TrainingError where they could not be kept."""
         self.prefetch()
         assert self._read is not None
+        if not self._read.done():
+            with self._disk.told.awaiting(self._moving):
+                futures.wait([self._read])
         self._written.result()
         if self._torn:
             raise TrainingError(
@@ -66,6 +76,7 @@ class Stored:
         self._disk.free[self._count].append(self._offset)  # what is asked for later is done later
 
     def _write(self, values: Tensor, version: int) -> None:
+        told, start_ns = self._disk.told, self._disk.told.now_ns()
         try:
             self._disk.write(as_bytes(values), self._offset)
         except OSError as error:
@@ -73,19 +84,26 @@ class Stored:
                 f"{self._count} bytes of activations could not be swapped to {self._disk.folder}: {error.strerror}."
                 " Make room there, or keep or recompute these layers' activations"
             ) from error
+        finally:
+            told.transit.end(self._count)
         self._torn = values._version != version
+        told.swapped(Kind.SWAP_OUT, self._moving, self._moving.queued_ns, start_ns, told.now_ns())
 
-    def _bring(self) -> Tensor:
+    def _bring(self, wanted_ns: int) -> Tensor:
+        told, start_ns = self._disk.told, self._disk.told.now_ns()
         values = torch.empty(self._count, dtype=torch.uint8)
         self._disk.read(as_bytes(values), self._offset)
+        told.transit.end(self._count)
+        told.swapped(Kind.SWAP_IN, self._moving, wanted_ns, start_ns, told.now_ns())
         return values
 
 
 class Disk:
     """The file of one part of a model."""
 
-    def __init__(self, folder: str, device: torch.device) -> None:
+    def __init__(self, folder: str, device: torch.device, told: Told) -> None:
         self.folder = folder
+        self.told = told
         self.free: dict[int, list[int]] = defaultdict(list)
         """Places in the file, by size."""
         self.pending: deque[tuple[Future[None], int]] = deque()

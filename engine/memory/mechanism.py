@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from engine.instrumentation.module_calls import Around
-from engine.state.recording import Recording
+from engine.state.told import Told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Site:
     """The part of the model that is computed here."""
     device: torch.device
     passes: Passes
-    recording: Recording
+    recording: Told
     repeats: bool
     """Whether the same computation on this device gives the same bits."""
     scratch: str

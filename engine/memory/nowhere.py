@@ -6,6 +6,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from engine.state.told import Told
+
 
 class Stored:
     """Bytes that have left."""
@@ -34,7 +36,7 @@ class Stored:
 class Nowhere:
     """Of one part of a model."""
 
-    def __init__(self, folder: str, device: torch.device) -> None: ...
+    def __init__(self, folder: str, device: torch.device, told: Told) -> None: ...
 
     def out(self, values: Tensor) -> Stored:
         """Let flat bytes leave."""

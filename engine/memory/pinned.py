@@ -13,6 +13,9 @@ from collections import defaultdict
 import torch
 from torch import Tensor
 
+from engine.state.told import Told
+from engine.telemetry.events import Kind
+
 
 class Stored:
     """Bytes that have left, or are about to."""
@@ -23,21 +26,30 @@ class Stored:
         self._device = values.device
         self._host = pinned.buffer(values.numel())
         self._here: Tensor | None = None
+        told = pinned.told
+        self._moving = told.leaves(values.numel())
         pinned.outwards.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(pinned.outwards):
+            start = told.mark()
             self._host.copy_(values, non_blocking=True)
+            told.swapped(Kind.SWAP_OUT, self._moving, self._moving.queued_ns, start, told.mark())
             self._gone = pinned.outwards.record_event()
+        told.transit.until(self._gone.query, values.numel())
         values.record_stream(pinned.outwards)
         self._back: torch.cuda.Event | None = None
 
     def prefetch(self) -> None:
         """They are wanted soon."""
         if self._here is None:
-            inwards = self._pinned.inwards
+            inwards, told = self._pinned.inwards, self._pinned.told
+            wanted_ns = told.now_ns()
             inwards.wait_event(self._gone)
             with torch.cuda.stream(inwards):
+                start = told.mark()
                 self._here = self._host.to(self._device, non_blocking=True)
+                told.swapped(Kind.SWAP_IN, self._moving, wanted_ns, start, told.mark())
                 self._back = inwards.record_event()
+            told.transit.until(self._back.query, self._moving.bytes)
 
     def bring(self) -> Tensor:
         """A flat tensor of them, which the current stream may use."""
@@ -45,7 +57,9 @@ class Stored:
         assert self._here is not None
         assert self._back is not None
         now = torch.cuda.current_stream(self._device)
-        now.wait_event(self._back)
+        if not self._back.query():
+            with self._pinned.told.awaiting(self._moving):
+                now.wait_event(self._back)
         self._here.record_stream(now)
         return self._here
 
@@ -58,7 +72,8 @@ class Stored:
 class Pinned:
     """The pinned buffers of one part of a model."""
 
-    def __init__(self, folder: str, device: torch.device) -> None:
+    def __init__(self, folder: str, device: torch.device, told: Told) -> None:
+        self.told = told
         self.outwards = torch.cuda.Stream(device)
         self.inwards = torch.cuda.Stream(device)
         self.free: dict[int, list[tuple[Tensor, torch.cuda.Event]]] = defaultdict(list)

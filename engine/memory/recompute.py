@@ -29,7 +29,7 @@ any case.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 from weakref import ref
@@ -52,12 +52,14 @@ from engine.memory.saving import (
     autocast_now,
     is_plain,
     laid_out_copy,
+    memories_of,
     saves,
     stays,
     unmoved,
     version_of,
 )
 from engine.memory.values import GIVEN_AWAY
+from engine.state.told import Again
 from engine.user_code import what
 
 
@@ -152,6 +154,7 @@ class _Call:
     def first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the block."""
         tensors, self._given.tensors = self._given.tensors, []
+        self._calls.site.recording.stays(self._calls.block.index, sum(memories_of(tensors).values()))
         found = [self._found(tensor) for tensor in tensors]
         result = self._refusing(args, kwargs)
         for saved in self._saved:
@@ -231,11 +234,11 @@ class _Call:
                 "cannot be computed again in backward: its graph goes backward a second time, without retain_graph, and"
                 " after that of a later pass"
             )
-        again = _Again(self, task)
-        recording = site.recording.recomputing(calls.block.index) if site.passes.backward else nullcontext()
-        with recording, torch.enable_grad(), ExitStack() as surroundings:
+        told = site.recording.recomputing(calls.block.index) if site.passes.backward else nullcontext(Again())
+        with told as said, torch.enable_grad(), ExitStack() as surroundings:
             args, kwargs = self._given.again(self._for_second)
             given = list(tensors_in((args, kwargs)))
+            again = _Again(self, task, given)
             for autocast in self._autocast:
                 surroundings.enter_context(torch.autocast(**autocast))
             surroundings.enter_context(self._randomness.again())
@@ -243,6 +246,7 @@ class _Call:
             with saved_tensors_hooks(again.pack, unmoved), self._failing():
                 result = self._context.copy().run(self._run, *args, **kwargs)
             made = self._digested(result, args, kwargs, given)
+            said.bytes = again.bytes
         calls.passes += 1
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             self._end_before()
@@ -291,7 +295,8 @@ class _Call:
 class _Again:
     """What a second run saves."""
 
-    def __init__(self, call: _Call, task: int) -> None:
+    def __init__(self, call: _Call, task: int, there: Iterable[Tensor]) -> None:
+        """`there`: what is in memory in any case."""
         self._call = call
         self._task = task
         self._count = 0
@@ -299,12 +304,15 @@ class _Again:
         """It saves other tensors than the first run."""
         self._same = True
         """They have the same values."""
+        self._memories = memories_of(there)
+        self._before = sum(self._memories.values())
 
     def pack(self, tensor: Tensor) -> Stays:
         """Hand a tensor to autograd's place for it."""
         number, saved = self._count, self._call._saved
         self._count += 1
         held = stays(tensor)
+        self._memories |= memories_of([tensor])
         if number >= len(saved) or self._call.shapes[number] != (tensor.shape, tensor.dtype):
             self._others = True
             return held
@@ -312,6 +320,11 @@ class _Again:
         if (place := saved[number]()) is not None:
             place.tensors[self._task] = held
         return held
+
+    @property
+    def bytes(self) -> int:
+        """What is saved, and was not there before."""
+        return sum(self._memories.values()) - self._before
 
     def check(self, *, same: bool) -> None:
         """Raises TrainingError where the two runs do not agree. `same`: in what they have computed."""

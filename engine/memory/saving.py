@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -70,6 +71,25 @@ def is_dense(tensor: Tensor) -> bool:
         and tensor.layout == torch.strided
         and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor._is_zerotensor())
     )
+
+
+def of_parameter(tensor: Tensor) -> bool:
+    """Whether it is a parameter, or a view of one."""
+    return isinstance(tensor, Parameter) or isinstance(tensor._base, Parameter)
+
+
+def address_of(tensor: Tensor) -> int:
+    """Of its storage, as long as that lives."""
+    return tensor.untyped_storage()._cdata
+
+
+def memories_of(tensors: Iterable[Tensor]) -> dict[int, int]:
+    """Bytes of the storages of those that are plain and no parameters, by address."""
+    return {
+        address_of(tensor): tensor.untyped_storage().nbytes()
+        for tensor in tensors
+        if is_plain(tensor) and not of_parameter(tensor)
+    }
 
 
 def version_of(tensor: Tensor) -> int:

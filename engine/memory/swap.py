@@ -32,7 +32,6 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.nn import Parameter
 from torch.utils._pytree import tree_leaves
 
 from engine.axes.memory_options import SwapOptions
@@ -42,7 +41,8 @@ from engine.memory.disk import Disk
 from engine.memory.mechanism import Block, Site
 from engine.memory.nowhere import Nowhere
 from engine.memory.pinned import Pinned
-from engine.memory.saving import Stays, is_plain, saves, stays, unmoved
+from engine.memory.saving import Stays, address_of, is_plain, memories_of, of_parameter, saves, stays, unmoved
+from engine.state.told import Told
 
 _AHEAD = 2
 """How many memories are on their way in while one is used."""
@@ -108,12 +108,14 @@ class Swap:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._tier = _TIERS.get(site.device.type, Disk)(site.scratch, site.device)
+        self._tier = _TIERS.get(site.device.type, Disk)(site.scratch, site.device, site.recording)
         self._moved: dict[tuple[int, int, int], tuple[StorageWeakRef, int, ref[_Moved]]] = {}
         """By the address of a storage, a first byte in it and a number of bytes: the storage, and how often they had
         been written to when they left."""
         self._held: set[int] = set()
         """Addresses of storages that stay."""
+        self._noted: set[int] = set()
+        """Addresses of others that have stayed in this pass."""
         self._last: ref[_Moved] | None = None
 
     def around(self, block: Block, options: SwapOptions) -> Around:
@@ -125,7 +127,10 @@ class Swap:
         """See Mechanism."""
         part = self._site.part
         held = [*part.parameters(), *part.buffers(), *tree_leaves(inputs)]
-        self._held = {_address(tensor) for tensor in held if isinstance(tensor, Tensor) and is_plain(tensor)}
+        self._held = {
+            address_of(tensor) for tensor in held if isinstance(tensor, Tensor) and is_plain(tensor)
+        }
+        self._noted.clear()
         self._moved = {key: found for key, found in self._moved.items() if not found[0].expired()}
 
     def close(self) -> None:
@@ -143,14 +148,22 @@ class Swap:
     @past_gates
     def _pack(self, least: int, tensor: Tensor) -> _Tensor | Stays:
         if self._stays(tensor, least):
+            self._note(tensor)
             return stays(tensor)
         return _Tensor(self._away(tensor), tensor.dtype, tensor.size(), tensor.stride())
 
     def _stays(self, tensor: Tensor, least: int) -> bool:
         if not is_plain(tensor) or tensor.nbytes < max(least, 1) or tensor.is_inference():
             return True
-        of_parameter = isinstance(tensor, Parameter) or isinstance(tensor._base, Parameter)
-        return of_parameter or tensor.device != self._site.device or _address(tensor) in self._held
+        elsewhere = tensor.device != self._site.device
+        return of_parameter(tensor) or elsewhere or address_of(tensor) in self._held
+
+    def _note(self, tensor: Tensor) -> None:
+        """It stays here for backward: say so of what is not held in any case."""
+        for address, count in memories_of([tensor]).items():
+            if address not in self._held and address not in self._noted:
+                self._noted.add(address)
+                self._site.recording.stays(None, count)
 
     def _away(self, tensor: Tensor) -> _Moved:
         """What the tensor's memory has become: it leaves, unless it has left already as it is now."""
@@ -170,7 +183,7 @@ class Swap:
         return moved
 
 
-_TIERS: dict[str, Callable[[str, torch.device], Tier]] = {"cuda": Pinned, "meta": Nowhere}
+_TIERS: dict[str, Callable[[str, torch.device, Told], Tier]] = {"cuda": Pinned, "meta": Nowhere}
 """By kind of device; Disk for all others."""
 
 
@@ -180,7 +193,3 @@ def _unpack(saved: _Tensor | Stays) -> Tensor:
     moved, dtype, size, stride = saved
     values = moved.bytes()
     return torch.empty(0, dtype=dtype, device=values.device).set_(values.untyped_storage(), 0, size, stride)
-
-
-def _address(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata

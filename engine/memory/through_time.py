@@ -25,7 +25,7 @@ own around the call; a derivative of the derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -38,7 +38,7 @@ from engine.budget.sequence import Sequence
 from engine.errors import TrainingError, UserError
 from engine.instrumentation.module_calls import Around
 from engine.memory.mechanism import Block, Site
-from engine.memory.saving import all_unmoved, autocast_now, saves
+from engine.memory.saving import all_unmoved, autocast_now, memories_of, saves
 
 _KINDS = (nn.LSTM, nn.GRU, nn.RNN)
 State = tuple[Tensor, ...]
@@ -215,6 +215,9 @@ class _Pass:
         self._next = self._advance()
         assert self._hand is not None
         found = torch.cat(self._outputs, self._time), *self._hand[1]
+        states = [tensor for state in self._states.values() for tensor in state]
+        site, index = self._calls.site, self._calls.block.index
+        site.recording.stays(index, sum(memories_of([*self._pieces, found[0], *states]).values()))
         self._outputs.clear()
         return found
 
@@ -255,7 +258,7 @@ class _Pass:
                 assert self._hand is not None
                 self._states[step.state] = self._hand[1]
                 continue
-            recording = (
+            recording: AbstractContextManager[object] = (
                 self._calls.site.recording.recomputing(self._calls.block.index) if again else nullcontext()
             )
             with recording, torch.enable_grad():

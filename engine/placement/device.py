@@ -254,7 +254,7 @@ class Back:
         if not training:
             return None
         self._recording.end_forward()
-        self._recording.begin_pass()
+        self._recording.begin_pass(backward=True)
         for layer in self._layers:
             layer.left = len(layer.parameters)
         scaled = result.total * piece.scale

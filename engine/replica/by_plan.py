@@ -187,7 +187,7 @@ class PlanReplica:
                 index: len({s.parameter for s in choice.unit.segments}) + self._reads.late(choice.unit)
                 for index, choice in self._choices.items()
             }
-        self._recording.begin_pass()
+        self._recording.begin_pass(backward=True)
 
     def end_backward(self) -> None:
         """Units whose parameters were not all used leave now, with what they have or as absent."""

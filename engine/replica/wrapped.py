@@ -128,7 +128,7 @@ class WrappedReplica(ABC):
     def begin_backward(self, last: bool) -> None:
         self._outside.check(self._step)
         self._layer_left = dict(self._layer_size)
-        self._recording.begin_pass()
+        self._recording.begin_pass(backward=True)
         self._departing = last
         if last and self._watch is not None:
             self._watch.tell()

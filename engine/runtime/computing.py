@@ -41,7 +41,7 @@ def _memory(launch: Launch, base: PartyBase, part: nn.Module, device: torch.devi
         part=part,
         device=device,
         passes=Passes(),
-        recording=base.recording,
+        recording=base.recording.memory,
         repeats=device.type == "cpu" or launch.job.training.deterministic,
         scratch=str(launch.directory),
     )

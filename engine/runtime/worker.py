@@ -21,9 +21,11 @@ from engine.errors import TrainingError, UserError
 from engine.launch import Launch, write_json
 from engine.plan.cluster import Party
 from engine.plan.plan import Wrapper
+from engine.runtime import device_memory
 from engine.runtime.assembly import Assembly
 from engine.runtime.cuda_clock import span_clock
 from engine.runtime.evaluation import Evaluator, copied_state, save_state, write_state
+from engine.runtime.exhausted import out_of_memory
 from engine.runtime.faults import Faults
 from engine.runtime.initial import share, untrained
 from engine.runtime.losses import may_lose_workers, samples_contributed
@@ -58,9 +60,13 @@ class Worker:
         try:
             with self._base, self._memory_sampled():
                 self._run()
-        except (UserError, TrainingError):
-            raise
         except Exception as error:
+            base = self._base
+            exhausted = out_of_memory(error, self._launch, base.party, base.recording)
+            if exhausted is not None:
+                raise exhausted from error
+            if isinstance(error, UserError | TrainingError):
+                raise
             first = self._base.endpoint.failure  # a native collective breaks when a peer gives up
             if first is not None and first is not error:
                 raise first from error
@@ -75,8 +81,11 @@ class Worker:
         if not self._launch.record:
             return contextlib.nullcontext()
         recording, device = self._base.recording, self._parts.device
-        device_bytes = partial(torch.cuda.memory_reserved, device) if device.type == "cuda" else None
-        return contextlib.closing(MemorySampler(recording.recorder, lambda: recording.step, device_bytes))
+        recording.memory.allocated = device_memory.allocated(device)
+        transit = recording.memory.transit.bytes
+        return contextlib.closing(
+            MemorySampler(recording.recorder, lambda: recording.step, device_memory.sampled(device), transit)
+        )
 
     def _processors_sampled(self) -> AbstractContextManager[object]:
         """By one process for all of the machine."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from engine.order.keys import rank_in_step
+from engine.state.memory_record import MemoryRecord
 from engine.telemetry.events import NONE, Clock, Kind, Track
 from engine.telemetry.recorder import Recorder
 from engine.telemetry.span_clock import HostClock, Mark, SpanClock, host_ns
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 
 
 _UNSAID = nullcontext()
+FORWARD, BACKWARD = "forward", "backward"
+READING, BETWEEN, UPDATING, WAITING = (
+    "reading a batch",
+    "between forward and backward",
+    "the update",
+    "between steps",
+)
 
 
 class Slowing(Protocol):
@@ -85,7 +93,8 @@ class _Step:
 
 
 class Recording:
-    """One process's events. The compute methods belong to the training thread; the others to any."""
+    """One process's events. The compute methods belong to the training thread; the others to any. What memory
+    mechanisms do is told to `memory`."""
 
     def __init__(self, recorder: Recorder, now_ns: Callable[[], int]) -> None:
         self.recorder = recorder
@@ -93,14 +102,27 @@ class Recording:
         self.spans: SpanClock = HostClock(now_ns)
         """Who says how long what is computed took."""
         self.slowing: Slowing = AsItIs()
+        self.memory = MemoryRecord(self)
         self._layer = NONE
         self._mark: Mark = 0
         self._now = _Step(step=0, start_ns=0)
+        self._part = WAITING
 
     @property
     def step(self) -> int:
         """The one under way."""
         return self._now.step
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """What the training thread is at, for people, and the layer; NONE where no one layer is known. In backward
+        that is the last one whose gradients are there."""
+        return self._part, self._layer
+
+    @property
+    def in_backward(self) -> bool:
+        """A backward pass is going on."""
+        return self._part == BACKWARD
 
     @property
     def exposed_ns(self) -> int:
@@ -112,6 +134,7 @@ class Recording:
     def begin_step(self, step: int) -> None:
         self.spans.resolve()
         self._now = _Step(step=step, start_ns=self.now_ns())
+        self.at(READING)
 
     def end_step(self, *, samples: int, loss: float, end_ns: int) -> None:
         """`loss`: the mean over this worker's samples of the step."""
@@ -120,6 +143,7 @@ class Recording:
         self._close(now)
         # What comes before the next step is an event of this one, and not in its row.
         self._now = _Step(step=now.step, start_ns=now.start_ns, exposed_ns=now.exposed_ns)
+        self.at(WAITING)
 
     def close(self) -> None:
         """Nothing more is computed."""
@@ -149,10 +173,13 @@ class Recording:
         self._now.input_ns += end_ns - start_ns
         self.recorder.event(Kind.INPUT, Track.INPUT, step=self.step, start=start_ns, end=end_ns)
 
-    def begin_pass(self) -> None:
+    def begin_pass(self, *, backward: bool = False) -> None:
         """A forward or backward pass begins."""
         self.spans.caught_up()
-        self._layer, self._mark = NONE, self.spans.mark()
+        self._mark = self.spans.mark()
+        self.at(BACKWARD if backward else FORWARD)
+        if not backward:
+            self.memory.begin_forward()
         self.slowing.begins()
 
     def caught_up(self) -> None:
@@ -166,8 +193,9 @@ class Recording:
 
     def entering(self, layer: int) -> None:
         """Forward reaches `layer`: the one before it has ended."""
-        self._until_now(Kind.FORWARD, self._layer)
-        self._layer = layer
+        self.until_now(Kind.FORWARD, self._layer)
+        self.memory.entering()
+        self.at(FORWARD, layer)
 
     def waited(self, layer: int, unit: int, start_ns: int) -> None:
         """Nothing was computed since `start_ns` because `unit` of `layer` had not arrived."""
@@ -196,49 +224,61 @@ class Recording:
         self._since(start, Kind.BACKWARD, layer)
 
     def end_forward(self) -> None:
-        self._until_now(Kind.FORWARD, self._layer)
+        self.until_now(Kind.FORWARD, self._layer)
+        self.memory.end_forward()
+        self.at(BETWEEN)
         self.slowing.ends()
 
     def gradient(self, layer: int) -> None:
         """Backward has computed the last gradient of `layer`."""
-        self._until_now(Kind.BACKWARD, layer)
-
-    @contextmanager
-    def recomputing(self, layer: int) -> Iterator[None]:
-        """Around computing the forward pass of a block that begins with `layer` again, within backward."""
-        self._until_now(Kind.BACKWARD, NONE)
-        try:
-            yield
-        finally:
-            self._until_now(Kind.RECOMPUTE, layer)
+        self.until_now(Kind.BACKWARD, layer)
+        if self.in_backward:
+            self._layer = layer
 
     def end_backward(self) -> None:
-        self._until_now(Kind.BACKWARD, NONE)
+        self.until_now(Kind.BACKWARD, NONE)
+        self.at(UPDATING)
         self.slowing.ends()
+
+    def at(self, part: str, layer: int = NONE) -> None:
+        """What the training thread is at now: see `where`."""
+        self._part, self._layer = part, layer
+
+    def goes_on_from(self, mark: Mark) -> None:
+        """What is computed from here on begins at `mark`, and not with the end of the span before."""
+        self._mark = mark
 
     def collectives_awaited(self) -> None:
         """Backward has ended, and since its last gradient nothing was computed: collectives of no one layer were
         awaited."""
         self.waited(NONE, NONE, host_ns(self._mark))
+        self.at(UPDATING)
         self.slowing.ends()
 
-    def _until_now(self, kind: Kind, layer: int) -> None:
+    def until_now(self, kind: Kind, layer: int, size: int = 0) -> None:
         """A span from the end of the one before."""
         self.slowing.stretch()
-        self._since(self._mark, kind, layer)
+        self._since(self._mark, kind, layer, size)
 
-    def _since(self, start: Mark, kind: Kind, layer: int) -> None:
+    def _since(self, start: Mark, kind: Kind, layer: int, size: int = 0) -> None:
         self._mark = self.spans.mark()
         self._now.open += 1
-        self.spans.span(start, self._mark, self._computed, (self._now, kind, layer))
+        self.spans.span(start, self._mark, self._computed, (self._now, kind, layer, size))
 
-    def _computed(self, what: tuple[_Step, Kind, int], start_ns: int, end_ns: int, clock: Clock) -> None:
-        """The times of a span, of what kind and of which layer, are known."""
-        step, kind, layer = what
+    def _computed(self, what: tuple[_Step, Kind, int, int], start_ns: int, end_ns: int, clock: Clock) -> None:
+        """The times of a span, of what kind, of which layer and of how many bytes, are known."""
+        step, kind, layer, size = what
         if end_ns > start_ns:
             step.compute_ns += end_ns - start_ns
             self.recorder.event(
-                kind, Track.COMPUTE, step=step.step, layer=layer, start=start_ns, end=end_ns, clock=clock
+                kind,
+                Track.COMPUTE,
+                step=step.step,
+                layer=layer,
+                start=start_ns,
+                end=end_ns,
+                bytes=size,
+                clock=clock,
             )
         self._close(step)
 

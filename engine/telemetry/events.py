@@ -29,11 +29,16 @@ class Kind(IntEnum):
     ENCODE = 7
     DECODE = 8
     SWAP_OUT = 9
+    """Saved bytes of a layer left for a second tier of memory."""
     SWAP_IN = 10
+    """They came back; on the compute track: nothing could be computed until they had."""
     RECOMPUTE = 11
+    """A layer's forward pass is computed again; its bytes are what that saves."""
     INPUT = 12
     AVERAGE = 13
     """A worker takes the step that all have averaged."""
+    SAVED = 14
+    """Takes no time: so many bytes of a layer are in memory for its backward when that begins."""
 
 
 class Track(IntEnum):
@@ -44,6 +49,8 @@ class Track(IntEnum):
     RECEIVE = 2
     SERVER = 3
     INPUT = 4
+    MEMORY = 5
+    """What moves between tiers of memory."""
 
 
 class Clock(IntEnum):

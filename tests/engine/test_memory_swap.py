@@ -16,6 +16,7 @@ from engine.errors import TrainingError
 from engine.liveness.measured import at_once, peak_bytes
 from engine.memory.disk import Disk, Stored, filesystem
 from engine.state.computation import Computation
+from engine.state.told import Untold
 from tests.memory import install
 
 
@@ -111,7 +112,7 @@ def test_what_is_written_to_while_it_stays_is_found_out_as_by_plain_pytorch(tmp_
 def test_what_is_written_to_before_it_has_left_is_found_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    disk = Disk(str(tmp_path), torch.device("cpu"))
+    disk = Disk(str(tmp_path), torch.device("cpu"), Untold())
     values = torch.arange(8, dtype=torch.uint8)
     write = Disk.write
 

@@ -73,11 +73,11 @@ def test_memory_that_a_process_takes_is_seen() -> None:
     step = 0
     taken = threading.Event()
 
-    def device_bytes() -> int:
+    def device() -> dict[str, int]:
         taken.set()
-        return 12_345
+        return {DEVICE: 12_345}
 
-    sampler = MemorySampler(recorder, lambda: step, device_bytes, period_s=0.01)
+    sampler = MemorySampler(recorder, lambda: step, device, period_s=0.01)
     assert taken.wait(60)
     step = 1
     # straight from the kernel: what malloc gives may be pages that were resident before
