@@ -31,7 +31,7 @@ from backend.schemas.figures import Race
 from backend.schemas.health import Health
 from backend.schemas.jobs import AttemptPage, Deletion, Job, JobGroups, JobPage, JobSummary, TransitionPage
 from backend.schemas.links import Links
-from backend.schemas.memory import MemoryView
+from backend.schemas.memory import JobMemory, MemoryView
 from backend.schemas.plans import PlanView
 from backend.schemas.races import RacePage, RaceSummary, RaceView
 from backend.schemas.staleness import Staleness
@@ -321,6 +321,11 @@ class Client(Connection):
         """What every link moved in bins of time, by direction and layer; `query`: attempt, link, direction, layer,
         from_ns, to_ns, bins."""
         return self._read(Links, "GET", f"/jobs/{job_id}/links", params=query)
+
+    def held(self, job_id: str, **query: Any) -> JobMemory:
+        """What a job's workers held in memory, measured. Raises UnknownJob, and UserError for an attempt that there is
+        not."""
+        return self._read(JobMemory, "GET", f"/jobs/{job_id}/memory", params=query)
 
     def staleness(self, job_id: str, **query: Any) -> Staleness:
         """How stale contributions were, of each worker, to each layer and over time, and who was ahead; `query`:

@@ -12,6 +12,7 @@ from backend.api.deps import AttemptAsked, Services, TimeAsked, problems
 from backend.api.fields import of_columns
 from backend.schemas.links import LinkQuery, Links
 from backend.schemas.lists import EventQuery
+from backend.schemas.memory import JobMemory
 from backend.schemas.staleness import Staleness, StalenessQuery
 from backend.schemas.stretch import LinkStretch, StretchQuery
 from backend.schemas.telemetry import (
@@ -130,6 +131,14 @@ def show_staleness(services: Services, job_id: str, asked: Annotated[StalenessQu
     """How stale contributions were when they were applied, of each worker, to each layer and over time, and who was how
     many steps ahead of the slowest."""
     return services.staleness.read(job_id, asked)
+
+
+@router.get("/memory", responses=problems(404, 422))
+def show_memory(services: Services, job_id: str, attempt: AttemptAsked = None) -> JobMemory:
+    """What every worker held in memory, by whose count, and by layer what was saved for backward, left for a second
+    tier of memory or was computed again. (The samples are series: `/metrics`. What a plan is predicted to hold:
+    `POST /plans/memory`.)"""
+    return services.held.read(job_id, attempt)
 
 
 @router.get("/logs", responses=problems(404, 409, 422))

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "record": "jobs:record",
     "top": "top:top",
     "staleness": "staleness:staleness",
+    "memory": "memory:memory",
     "trace": "trace:trace",
     "compare": "compare:compare",
     "race": "races:race",

@@ -72,6 +72,7 @@ def draw(job: JobFacts, lines: Lines, request: FigureRequest) -> go.Figure:
     expected = _expected(lines, request)
     largest = max([*(float(rows["value"].max()) for rows in lines.values()), expected or 0])
     unit, size = ("GiB", 2**30) if largest >= 2**30 else ("MiB", 2**20)
+    several = len({measure for _, measure in lines}) > 1
     on_device = any(measure == ALLOCATED for _, measure in lines)
     for (party, measure), rows in lines.items():
         name = abbreviate(job.party(party)) if request.narrow else job.party(party)
@@ -82,9 +83,9 @@ def draw(job: JobFacts, lines: Lines, request: FigureRequest) -> go.Figure:
                 x=step,
                 y=value / size,
                 mode="lines+markers" if len(step) == 1 else "lines",
-                name=f"{name} {WORDS[measure]}",
+                name=f"{name} {WORDS[measure]}" if several else name,
                 line={
-                    "width": 1.5 if measure != RESIDENT and measure != ALLOCATED else 2,
+                    "width": 2 if measure in (RESIDENT, ALLOCATED) else 1.5,
                     "color": colours.series[(party + host_beside * 3) % len(colours.series)],
                     "dash": DASHES[measure],
                 },

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Batch, Job, Link, LinkBin, Metric, SpeedUpRow, StepRow
 from backend.db.models.rollups import STEP_FACTOR
-from backend.figures import drifted, rolled
+from backend.figures import drifted, held, rolled
 from backend.figures.batches import EventCache
 from backend.figures.facts import LinkFacts, job_facts, period_of
 from backend.figures.progress import STEP, StepCache, grouped
@@ -168,6 +168,10 @@ class Source:
     def course(self, most: int) -> drifted.Course:
         """How its workers drifted over time, in at most `most` windows."""
         return drifted.course(self._session, self.attempt, self.job.workers, most)
+
+    def held_by_layer(self) -> dict[tuple[int, int], held.Held]:
+        """By party and layer, what memory mechanisms did in the newest step."""
+        return held.by_layer(self._session, self.attempt, self.last_step())
 
     def absences(self) -> dict[int, list[Absence]]:
         """By rank, of the workers that were lost: when they were away."""

@@ -11,6 +11,7 @@ from backend.db import Database
 from backend.ingest import BODIES_BYTES, UNPACKED_BYTES, Room
 from backend.services.access import Access
 from backend.services.figures import Figures
+from backend.services.held import HeldReader
 from backend.services.inventory import Inventory
 from backend.services.job_figures import JobFigures
 from backend.services.jobs import Jobs
@@ -48,6 +49,7 @@ class Context:
     telemetry: Telemetry
     links: LinkReader
     staleness: StalenessReader
+    held: HeldReader
     figures: Figures
     speed_ups: SpeedUps
     hub: Hub

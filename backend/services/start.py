@@ -17,6 +17,7 @@ from backend.services.describing import Allowance
 from backend.services.descriptions import Descriptions
 from backend.services.drawing import Drawing
 from backend.services.figures import Figures
+from backend.services.held import HeldReader
 from backend.services.inventory import Inventory
 from backend.services.job_figures import JobFigures
 from backend.services.jobs import Jobs
@@ -108,6 +109,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             telemetry=Telemetry(database, views),
             links=LinkReader(database),
             staleness=StalenessReader(database),
+            held=HeldReader(database),
             figures=Figures(database, views, drawing, races.verdict_on),
             speed_ups=speed_ups,
             hub=hub,

@@ -12,12 +12,14 @@ CGROUPS = Path("/sys/fs/cgroup")
 class KernelKills:
     """Those in the cgroup of this process, which the processes that it starts are in, too, since this was made."""
 
-    def __init__(self) -> None:
-        self._before = kills()
+    def __init__(self, cgroup: Path = CGROUP, cgroups: Path = CGROUPS) -> None:
+        """Where the kernel says which cgroup this process is in, and where those are."""
+        self._where = cgroup, cgroups
+        self._before = kills(*self._where)
 
     def any(self) -> bool:
         """Whether there were any; False where the system does not say."""
-        now = kills()
+        now = kills(*self._where)
         return now is not None and self._before is not None and now > self._before
 
 

@@ -116,6 +116,10 @@ def test_memory_is_what_each_worker_recorded(database: Database, jobs: dict[str,
     }
     assert content["layout"]["yaxis"]["title"]["text"] == "MiB held"
     assert content["layout"]["meta"]["alt"] == "at the end worker 0 host 109.7 MiB, worker 1 host 109.7 MiB"
+    expected = build(database, jobs["whole"], "memory", predicted=2**20)
+    line = next(t for t in traces(expected, "scatter") if t["name"].startswith("predicted peak, on top of"))
+    assert column(line["y"]).tolist() == pytest.approx(2 * [1e8 / 2**20 + 1]), "on the first sample"
+    assert "predicted peak 96.4 MiB" in expected["layout"]["meta"]["alt"]
     rows = np.zeros(2 * MAX_POINTS + 2, METRIC_ROW)
     rows["step"] = rows["value"] = np.arange(len(rows))
     steps, values = highest(rows)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.telemetry.batch import decode
-from engine.telemetry.memory import DEVICE, RESIDENT, MemorySampler, series
+from engine.telemetry.memory import DEVICE, RESIDENT, RESIDENT_PEAK, TRANSIT, MemorySampler, series
 from engine.telemetry.recorder import Recorder
 from engine.telemetry.sampler import Sampler, interface_counters, interface_rate_bps, interfaces
 
@@ -94,6 +94,30 @@ def test_memory_that_a_process_takes_is_seen() -> None:
     assert resident[-1][1] - resident[0][1] >= 0.9 * ballast_bytes
     assert (resident[0][0], resident[-1][0]) == (0, 1)
     assert {value for name, _, value in rows if name == series(DEVICE, "worker 0")} == {12_345}
+
+
+def test_the_most_memory_between_two_samples_is_seen() -> None:
+    recorder = Recorder(0, "w", lambda: 0, None)
+    began = threading.Event()
+
+    def step() -> int:
+        began.set()
+        return 0
+
+    sampler = MemorySampler(recorder, step, transit=iter((0, 5)).__next__, period_s=3600)
+    assert began.wait(30)
+    with mmap.mmap(-1, 64_000_000) as ballast:
+        ballast.write(bytes(len(ballast)))
+    sampler.close()  # of the ballast, nothing is left
+    recorder.close()
+    noted: dict[str, list[float]] = {}
+    for batch in map(decode, recorder.memory):
+        for row in batch.table("metrics"):
+            noted.setdefault(batch.metrics[row["name"]], []).append(row["value"])
+    before, after = noted[series(RESIDENT_PEAK, "w")]
+    assert after - before >= 0.9 * 64_000_000
+    assert noted[series(RESIDENT, "w")][-1] < after - 0.5 * 64_000_000
+    assert noted[series(TRANSIT, "w")] == [5], "from when there is any"
 
 
 def test_memory_of_what_is_shorter_than_a_period_is_noted_at_its_begin_and_its_end() -> None:

@@ -54,5 +54,6 @@ def test_a_job_trains_the_same_bits(way: str, tmp_path: Path) -> None:
     assert plain.state.keys() == mixed.state.keys()
     assert all(torch.equal(plain.state[name], mixed.state[name]) for name in plain.state)
     assert plain.summary()["test_loss"] == mixed.summary()["test_loss"]
-    assert Kind.RECOMPUTE not in kinds(plain)
-    assert Kind.RECOMPUTE in kinds(mixed)
+    told = {Kind.RECOMPUTE, Kind.SWAP_OUT, Kind.SWAP_IN, Kind.SAVED}
+    assert not kinds(plain) & told
+    assert kinds(mixed) >= told

@@ -156,6 +156,20 @@ export const stalenessQuery = (id: string, attempt?: number) =>
     meta: { jobs: [id] },
   });
 
+/** What workers held in memory, and by layer what was saved, left or computed again; samples are in the figure. */
+export const heldQuery = (id: string, attempt?: number) =>
+  queryOptions({
+    queryKey: ["held", id, attempt],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/jobs/{job_id}/memory", {
+          params: { path: { job_id: id }, query: { attempt } },
+          signal,
+        }),
+      ),
+    meta: { jobs: [id] },
+  });
+
 /** Why a worker waited, in an attempt or the latest. What is recorded of a wait does not change. */
 export const whyQuery = (id: string, wait: WaitKey, attempt?: number) =>
   queryOptions({

@@ -30,6 +30,8 @@ interface Props {
   baseline?: string;
   /** The one that is shown; without: the latest. */
   attempt?: number;
+  /** Of memory: bytes that a worker is predicted to hold at the most. */
+  predicted?: number;
   actions?: ReactNode;
   /** Below the drawing. */
   footer?: ReactNode;

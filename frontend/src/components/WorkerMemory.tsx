@@ -1,13 +1,12 @@
 import { Stack, Table, Text } from "@mantine/core";
 import { IconRulerMeasure } from "@tabler/icons-react";
-import { useMutation } from "@tanstack/react-query";
-import { client, unwrap } from "../api/client";
 import type { JobSpec } from "../api/types";
 import { formatBytes } from "../lib/format";
 import { layerTitle } from "../lib/layerTitle";
 import { highest, madeOf, memoryRows } from "../lib/memoryRows";
 import { AskingButton } from "./AskingButton";
 import { TakeTable } from "./TakeTable";
+import { usePrediction } from "./usePrediction";
 
 interface Props {
   /** The specification whose plan is shown. */
@@ -18,9 +17,7 @@ interface Props {
 
 /** Predicts, for who asks, what a worker of the job would hold in memory. Another specification needs another key. */
 export function WorkerMemory({ spec, file }: Props) {
-  const predict = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/plans/memory", { body: spec() })),
-  });
+  const predict = usePrediction(spec);
   const found = predict.data;
   return (
     <Stack gap="xs" mt="sm">

@@ -22,6 +22,7 @@ import {
 } from "../../lib/format";
 import { WHY_NONE } from "../../lib/whyNone";
 import { withZoom, zoomsOf } from "../../lib/zoom";
+import { MemoryPanel } from "./MemoryPanel";
 
 interface Props {
   job: Job;
@@ -59,7 +60,7 @@ export function OverviewPanel({ job, attempt, baseline, onBaseline, zoom, onZoom
           baseline={baseline}
           actions={<BaselineChoice job={job} baseline={baseline} onBaseline={onBaseline} />}
         />
-        <JobFigure {...shown} {...overSteps("memory")} />
+        <MemoryPanel job={job} attempt={attempt} {...overSteps("memory")} />
       </SimpleGrid>
     </Stack>
   );

@@ -1,0 +1,68 @@
+"""`trainyard memory`: what a job's workers held in memory, and what became of what layers save for backward."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from backend.cli import ids
+from backend.cli.errors import reported
+from backend.cli.jobs import AsJson, Id, Url
+from backend.cli.text import columns, out, out_json
+from backend.client import Client
+from engine.plan.units_of_measure import format_bytes
+
+NONE = "No memory was recorded of this job."
+UNCOUNTED = (
+    "By layer nothing was counted: on the host only layers that swap or recompute their activations are, and on a CUDA"
+    " device all."
+)
+
+
+def memory(
+    job_id: Id,
+    url: Url = None,
+    attempt: Annotated[
+        int | None, typer.Option(min=1, help="Which attempt, 1 is the first. Default: the latest.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what each worker held in memory, by whose count, and by layer what was saved, left or computed again."""
+    with reported(), Client(url) as client:
+        query = {} if attempt is None else {"attempt": attempt}
+        found = client.held(ids.job_id(client, job_id), **query)
+    if as_json:
+        out_json(found)
+        return
+    for label in filter(None, (found.rehearsed, found.slowed)):
+        out(label)
+    if not found.measured:
+        out(NONE)
+        return
+    head = ("worker", "measure", "first", "last", "most")
+    rows = (
+        (f"worker {one.worker}", one.measure, *(format_bytes(n) for n in (one.first, one.last, one.most)))
+        for one in found.measured
+    )
+    out(columns(head, rows))
+    out()
+    for measure, counted in {one.measure: one.counted for one in found.measured}.items():
+        out(f"{measure}: {counted}")
+    out()
+    if not found.layers:
+        out(UNCOUNTED)
+        return
+    head = ("worker", "layer", "step", "saved", "left", "computed again", "took", "waited")
+    rows = (
+        (
+            f"worker {one.worker}",
+            one.name or "(no layer)",
+            f"{one.step:,}",
+            "-" if one.saved is None else format_bytes(one.saved),
+            *(format_bytes(size) if size else "-" for size in (one.left, one.again)),
+            *(f"{ms:.3g} ms" if ms else "-" for ms in (one.again_ms, one.waited_ms)),
+        )
+        for one in found.layers
+    )
+    out(columns(head, rows))
