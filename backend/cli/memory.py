@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from backend.cli.errors import reported
 from backend.cli.jobs import AsJson, Id, Url
 from backend.cli.text import columns, out, out_json
 from backend.client import Client
+from backend.schemas.memory import JobMemory, LayerHeld
 from engine.plan.units_of_measure import format_bytes
 
 NONE = "No memory was recorded of this job."
@@ -35,34 +37,39 @@ def memory(
     if as_json:
         out_json(found)
         return
-    for label in filter(None, (found.rehearsed, found.slowed)):
-        out(label)
+    for line in lines(found):
+        out(line)
+
+
+def lines(found: JobMemory) -> Iterator[str]:
+    """What is said of it."""
+    yield from filter(None, (found.rehearsed, found.slowed))
     if not found.measured:
-        out(NONE)
+        yield NONE
         return
-    head = ("worker", "measure", "first", "last", "most")
+    sizes = ((one.first, one.last, one.most) for one in found.measured)
     rows = (
-        (f"worker {one.worker}", one.measure, *(format_bytes(n) for n in (one.first, one.last, one.most)))
-        for one in found.measured
+        (f"worker {one.worker}", one.measure, *map(format_bytes, each))
+        for one, each in zip(found.measured, sizes, strict=True)
     )
-    out(columns(head, rows))
-    out()
+    yield columns(("worker", "measure", "first", "last", "most"), rows)
+    yield ""
     for measure, counted in {one.measure: one.counted for one in found.measured}.items():
-        out(f"{measure}: {counted}")
-    out()
+        yield f"{measure}: {counted}"
+    yield ""
     if not found.layers:
-        out(UNCOUNTED)
+        yield UNCOUNTED
         return
     head = ("worker", "layer", "step", "saved", "left", "computed again", "took", "waited")
-    rows = (
-        (
-            f"worker {one.worker}",
-            one.name or "(no layer)",
-            f"{one.step:,}",
-            "-" if one.saved is None else format_bytes(one.saved),
-            *(format_bytes(size) if size else "-" for size in (one.left, one.again)),
-            *(f"{ms:.3g} ms" if ms else "-" for ms in (one.again_ms, one.waited_ms)),
-        )
-        for one in found.layers
+    yield columns(head, map(_row, found.layers))
+
+
+def _row(one: LayerHeld) -> tuple[str, ...]:
+    return (
+        f"worker {one.worker}",
+        one.name or ("(root)" if one.layer >= 0 else "(no layer)"),
+        f"{one.step:,}",
+        "-" if one.saved is None else format_bytes(one.saved),
+        *(format_bytes(size) if size else "-" for size in (one.left, one.again)),
+        *(f"{ms:.3g} ms" if ms else "-" for ms in (one.again_ms, one.waited_ms)),
     )
-    out(columns(head, rows))

@@ -10,11 +10,12 @@ import pytest
 from backend.db import Database
 from backend.figures.boxes import Boxes, place
 from backend.figures.draw import MAX_OUTLINES, cell_time, cells
-from backend.figures.request import FigureRequest
+from backend.figures.request import THEMES, FigureRequest
 from backend.figures.rolled import STEP_ROW
 from backend.figures.rollup import DIM
 from backend.figures.rows import Row, rows_of
 from backend.figures.source import SPAN, Source
+from backend.figures.theme import COLOURS
 from backend.figures.timeline import draw, timeline
 from backend.figures.window import Window
 from backend.figures.words import hover_texts
@@ -222,3 +223,31 @@ def test_a_step_that_is_not_there_is_named(database: Database, run: Run) -> None
     with database.read() as session:
         content = answer(timeline(Source(session, run.job_id), FigureRequest(step=99)))
     assert "Step 99 is not there: the steps so far are 0 to 11" in notes(content)
+
+
+def test_what_memory_mechanisms_do_has_colours_and_a_row_of_its_own(database: Database, run: Run) -> None:
+    window = Window(origin_ns=0, from_ns=0, to_ns=8_000_000, step=None)
+    spans = np.zeros(5, SPAN)
+    spans["start"] = np.arange(5) * 1_000_000
+    spans["end"] = spans["start"] + 500_000
+    spans["queued"] = -1
+    spans["kind"] = [Kind.FORWARD, Kind.SWAP_OUT, Kind.SWAP_IN, Kind.SWAP_IN, Kind.RECOMPUTE]
+    spans["track"] = [Track.COMPUTE, Track.MEMORY, Track.MEMORY, Track.COMPUTE, Track.COMPUTE]
+    for theme in THEMES:
+        with database.read() as session:
+            job = Source(session, run.job_id).job
+        content = answer(draw(job, spans, np.empty(0, STEP_ROW), window, FigureRequest(theme=theme)))
+        own = COLOURS[theme]
+        colours = [one for bar in traces(content, "bar") for one in bar["marker"]["color"]]
+        assert colours[1:] == [own.swap_out, own.swap_in, own.swap_in, own.again]
+        assert len({*colours, own.wait, own.other}) == 6
+        assert content["layout"]["yaxis"]["ticktext"] == ["<b>worker 0</b> compute", "swap"]
+        key = {
+            t["name"]: t["marker"]["color"] for t in traces(content, "scatter") if t.get("showlegend", True)
+        }
+        assert (key["swap out"], key["swap in"], key["recompute"]) == (own.swap_out, own.swap_in, own.again)
+    hovers = hover_texts(spans, job)
+    assert "swap in, waited for" in hovers[3]
+    assert "waited for" not in hovers[2]
+    plain = answer(draw(job, spans[:1], np.empty(0, STEP_ROW), window, FigureRequest()))
+    assert not {"swap out", "swap in", "recompute"} & {t["name"] for t in traces(plain, "scatter")}
