@@ -15,6 +15,7 @@ from engine.runtime.straggler import LEAST_NS
 from engine.telemetry import spool
 from engine.telemetry.batch import decode
 from engine.telemetry.events import Clock, Kind, Track
+from engine.telemetry.memory import ALLOCATED, ALLOCATED_PEAK, DEVICE, series
 from tests.jobs import Run, distance, job, prepare, reference
 
 pytestmark = [
@@ -94,3 +95,33 @@ def test_a_straggler_waits_for_what_its_device_has_computed(tmp_path: Path) -> N
     ]
     assert (passes["clock"] == Clock.CUDA).all()
     assert (passes["end"] - passes["start"]).sum() >= 0.99 * slowed_ns, "two clocks"
+
+
+def test_what_is_swapped_has_the_devices_times_and_every_layer_is_weighed(tmp_path: Path) -> None:
+    spec = job(
+        model={"name": "resnet-digits"},
+        strategy={"name": "single", "options": {}},
+        overrides=[{"activations": "swap", "activation_options": {"least_bytes": 0}}],
+        telemetry={"detail": "all"},
+    )
+    launch = replace(prepare(spec, tmp_path), devices=("cuda:0",))
+    launch.write()
+    gang = Gang(launch)
+    gang.start()
+    end = gang.wait(120)
+    gang.stop()
+    assert end is not None
+    assert end.status == "succeeded", end.reason
+    found = list(spool.batches(launch.spool))
+    events = np.concatenate([batch.table("events") for batch in found])
+    moved = events[events["track"] == Track.MEMORY]
+    for kind in (Kind.SWAP_OUT, Kind.SWAP_IN):
+        mine = moved[moved["kind"] == kind]
+        assert len(mine)
+        assert (mine["clock"] == Clock.CUDA).all()
+        assert (mine["bytes"] > 0).all()
+        assert (mine["layer"] >= 0).any()
+    saved = moved[(moved["kind"] == Kind.SAVED) & (moved["step"] == 0)]
+    assert len(saved) > 1
+    metrics = {batch.metrics[row["name"]] for batch in found for row in batch.table("metrics")}
+    assert {series(measure, "worker 0") for measure in (ALLOCATED, ALLOCATED_PEAK, DEVICE)} <= metrics
