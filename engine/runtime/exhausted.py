@@ -46,10 +46,10 @@ def out_of_memory(
     layers = launch.model.layers
     if 0 <= layer < len(layers):
         name = layers[layer].name or "(root)"
-        at = f"{at}, after the gradients of {name}," if recording.in_backward else f"{at} at {name}"
+        at = f"{at}, after the gradients of {name}" if recording.in_backward else f"{at} at {name}"
     samples = launch.job.pass_samples(launch.job.cluster.workers)
     return OutOfMemoryError(
-        f"{party.name} {what} in {at} in step {recording.step}, with passes of {samples} samples."
+        f"{party.name} {what} {at}, in step {recording.step} with passes of {samples} samples."
         f" {_held_now(cause)}{holders(launch.job, launch.plan, launch.model, party)}."
         f" {remedy(launch.job, launch.plan, party)}"
     ).with_traceback(cause.__traceback__)

@@ -21,7 +21,7 @@ from engine.telemetry.span_clock import Mark, host_ns
 if TYPE_CHECKING:
     from engine.state.recording import Recording
 
-AGAIN = "a second forward"
+AGAIN = "in a second forward"
 WEIGHED_NS = 1_000_000_000
 
 

@@ -27,13 +27,9 @@ if TYPE_CHECKING:
 
 
 _UNSAID = nullcontext()
-FORWARD, BACKWARD = "forward", "backward"
-READING, BETWEEN, UPDATING, WAITING = (
-    "reading a batch",
-    "between forward and backward",
-    "the update",
-    "between steps",
-)
+FORWARD, BACKWARD, UPDATING = "in forward", "in backward", "in the update"
+BEFORE, READING = "before the first step", "while it read a batch"
+BETWEEN, WAITING = "between forward and backward", "between two steps"
 
 
 class Slowing(Protocol):
@@ -106,7 +102,7 @@ class Recording:
         self._layer = NONE
         self._mark: Mark = 0
         self._now = _Step(step=0, start_ns=0)
-        self._part = WAITING
+        self._part = BEFORE
 
     @property
     def step(self) -> int:

@@ -89,7 +89,7 @@ def test_a_batch_that_does_not_fit_is_said_with_layer_holders_and_remedy(tmp_pat
         "OutOfMemoryError",
     )
     for words in (
-        "worker 0 could not have 256.0 MiB of the host's memory in forward at 2 in step 0, with passes of 512 samples",
+        "worker 0 could not have 256.0 MiB of the host's memory in forward at 2, in step 0 with passes of 512 samples",
         "Its process held ",
         "its address space is limited to ",
         "the plan has worker 0 hold parameters 32.5 MiB",

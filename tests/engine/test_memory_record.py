@@ -136,9 +136,9 @@ def test_a_second_forward_says_what_it_saves(tmp_path: Path) -> None:
 def test_where_a_worker_is_stays_known_when_it_fails(tmp_path: Path) -> None:
     watched = Watched(tmp_path, "recompute", neighbours=5)
     recording = watched.recording
-    assert recording.where == ("between steps", NONE)
+    assert recording.where == ("before the first step", NONE)
     watched.step(0)
-    assert recording.where == ("between steps", NONE)
+    assert recording.where == ("between two steps", NONE)
 
     class Fails(nn.Module):
         calls = 0
@@ -152,7 +152,7 @@ def test_where_a_worker_is_stays_known_when_it_fails(tmp_path: Path) -> None:
     watched.model[3] = Fails()
     with pytest.raises(TrainingError, match="failed when it was computed again"):
         watched.step(1)
-    assert recording.where == ("a second forward", 0)
+    assert recording.where == ("in a second forward", 0)
     watched.events(1)
 
 
