@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from engine.errors import TrainingError
 from engine.instrumentation.module_calls import before_forward
@@ -29,17 +30,22 @@ ACTIVATION = SAMPLES * WIDTH * 4
 class Watched:
     """A worker's recording of a model of three layers."""
 
-    def __init__(self, folder: Path, activations: str, **options: int) -> None:
+    def __init__(
+        self, folder: Path, activations: str, between: nn.Module | None = None, **options: int
+    ) -> None:
+        """`between`: what lies between its last two layers."""
         self.recorder = Recorder(0, "worker 0", time.monotonic_ns, None, flush_s=3600)
         self.recording = Recording(self.recorder, time.monotonic_ns)
+        between = between or nn.Tanh()
         self.model = nn.Sequential(
-            nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 1)
+            nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), between, nn.Linear(WIDTH, 1)
         )
         memory = install(self.model, folder, activations, self.recording.memory, **options)
         self.computation = Computation(memory=memory)
         self.forward = False
 
-    def step(self, number: int) -> None:
+    def step(self, number: int, behind: Callable[[], object] = lambda: None) -> None:
+        """`behind`: what happens behind forward."""
         recording = self.recording
         recording.begin_step(number)
         with self._entering():
@@ -47,6 +53,7 @@ class Watched:
             with self.computation.training(inputs := torch.randn(SAMPLES, WIDTH)):
                 loss = self.model(inputs).sum()
             recording.end_forward()
+        behind()
         recording.begin_pass(backward=True)
         with self.computation.backward():
             loss.backward()
@@ -73,6 +80,19 @@ class Watched:
         yield
         for each in told:
             each.remove()
+
+
+class Fails(nn.Module):
+    """As soon as there is a file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def forward(self, values: Tensor) -> Tensor:
+        if os.path.exists(self.path):  # noqa: PTH110 - a path's own code would be a part of the block
+            raise MemoryError
+        return values.tanh()
 
 
 def of(events: np.ndarray, kind: Kind, track: Track) -> np.ndarray:
@@ -134,24 +154,14 @@ def test_a_second_forward_says_what_it_saves(tmp_path: Path) -> None:
 
 
 def test_where_a_worker_is_stays_known_when_it_fails(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, "recompute", neighbours=5)
+    full = tmp_path / "full"
+    watched = Watched(tmp_path, "recompute", Fails(str(full)), neighbours=5)
     recording = watched.recording
     assert recording.where == ("before the first step", NONE)
     watched.step(0)
     assert recording.where == ("between two steps", NONE)
-
-    class Fails(nn.Module):
-        calls = 0
-
-        def forward(self, values: torch.Tensor) -> torch.Tensor:
-            Fails.calls += 1
-            if Fails.calls == 2:
-                raise MemoryError
-            return values
-
-    watched.model[3] = Fails()
     with pytest.raises(TrainingError, match="failed when it was computed again"):
-        watched.step(1)
+        watched.step(1, behind=full.touch)
     assert recording.where == ("in a second forward", 0)
     watched.events(1)
 

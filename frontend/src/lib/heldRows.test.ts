@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { JobMemory, MemoryView } from "../api/types";
+import type { JobMemory } from "../api/types";
 import { heldCells, heldRows } from "./heldRows";
 
 const held: JobMemory = {
@@ -19,15 +19,17 @@ const held: JobMemory = {
   })),
   revision: 3,
 };
-const predicted = { worker: 0, memory: { layers: [{ layer: "conv", saved: 4000 }] } } as MemoryView;
-
-test("what is predicted stands beside what worker 0 measured, and nobody else", () => {
-  expect(heldRows(held, predicted).map((row) => row.predicted)).toEqual([4000, undefined]);
-  expect(heldRows(held, undefined)[0]?.predicted).toBeUndefined();
+test("a layer without a name is the root, and what is no layer's says so", () => {
+  const named = (layer: number, name: string): JobMemory => ({
+    ...held,
+    layers: held.layers.map((row) => ({ ...row, layer, name })),
+  });
+  expect(heldRows(named(0, ""))[0]?.layer).toBe("(root)");
+  expect(heldRows(named(-1, ""))[0]?.layer).toBe("(no layer)");
 });
 
 test("what nobody counted is empty in a file, and not nothing", () => {
-  const cells = heldCells(heldRows(held, undefined));
-  expect(cells[1]).toEqual([0, "conv", 4096, "", 1024, 0, 0.5]);
+  const cells = heldCells(heldRows(held));
+  expect(cells[1]).toEqual([0, "conv", 4096, 1024, 0, 0.5]);
   expect(cells[2]?.[2]).toBe("");
 });

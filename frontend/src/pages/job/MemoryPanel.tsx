@@ -27,7 +27,7 @@ export function MemoryPanel({ job, attempt, ...figure }: Props) {
   const predict = usePrediction(() => job.spec);
   const held = useQuery(heldQuery(job.id, attempt)).data;
   const found = predict.data;
-  const rows = held ? heldRows(held, found) : [];
+  const rows = held ? heldRows(held) : [];
   const predictable = job.plan.peer === null && job.spec.fidelity === "train";
   return (
     <JobFigure
@@ -60,13 +60,12 @@ export function MemoryPanel({ job, attempt, ...figure }: Props) {
 }
 
 function Layers({ file, rows }: { file: string; rows: HeldRow[] }) {
-  const predicted = rows.some((row) => row.predicted !== undefined);
   return (
     <>
       <Text size="xs" c="dimmed">
-        Of the newest step: what was in memory for backward when that began, what had left for a second tier
-        of memory, and what a second forward saved. On the host only layers that swap or recompute are
-        counted.
+        Of the newest step, by the layer that keeps it: what was in memory for backward when that began, what
+        had left for a second tier of memory, and what a second forward saved. On the host only layers that
+        swap or recompute are counted. What is predicted, by the layer that makes it, is in the plan.
       </Text>
       <TakeTable file={file} rows={() => heldCells(rows)}>
         <Table.ScrollContainer minWidth={300} mah={260} type="native">
@@ -76,7 +75,6 @@ function Layers({ file, rows }: { file: string; rows: HeldRow[] }) {
                 <Table.Th>Worker</Table.Th>
                 <Table.Th>Layer</Table.Th>
                 <Table.Th ta="right">Saved</Table.Th>
-                {predicted && <Table.Th ta="right">Predicted</Table.Th>}
                 <Table.Th ta="right">Left</Table.Th>
                 <Table.Th ta="right">Computed again</Table.Th>
                 <Table.Th ta="right">Waited</Table.Th>
@@ -88,7 +86,6 @@ function Layers({ file, rows }: { file: string; rows: HeldRow[] }) {
                   <Table.Td>{row.worker}</Table.Td>
                   <Table.Td>{row.layer}</Table.Td>
                   <Table.Td ta="right">{size(row.saved)}</Table.Td>
-                  {predicted && <Table.Td ta="right">{size(row.predicted)}</Table.Td>}
                   <Table.Td ta="right">{size(row.left || null)}</Table.Td>
                   <Table.Td ta="right">{size(row.again || null)}</Table.Td>
                   <Table.Td ta="right">
@@ -104,4 +101,4 @@ function Layers({ file, rows }: { file: string; rows: HeldRow[] }) {
   );
 }
 
-const size = (bytes: number | null | undefined) => (bytes == null ? "-" : formatBytes(bytes));
+const size = (bytes: number | null) => (bytes === null ? "-" : formatBytes(bytes));
