@@ -323,8 +323,7 @@ class Client(Connection):
         return self._read(Links, "GET", f"/jobs/{job_id}/links", params=query)
 
     def held(self, job_id: str, **query: Any) -> JobMemory:
-        """What a job's workers held in memory, measured. Raises UnknownJob, and UserError for an attempt that there is
-        not."""
+        """What a job's workers held in memory, measured; `query`: attempt."""
         return self._read(JobMemory, "GET", f"/jobs/{job_id}/memory", params=query)
 
     def staleness(self, job_id: str, **query: Any) -> Staleness:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -233,10 +234,14 @@ def test_what_memory_mechanisms_do_has_colours_and_a_row_of_its_own(database: Da
     spans["queued"] = -1
     spans["kind"] = [Kind.FORWARD, Kind.SWAP_OUT, Kind.SWAP_IN, Kind.SWAP_IN, Kind.RECOMPUTE]
     spans["track"] = [Track.COMPUTE, Track.MEMORY, Track.MEMORY, Track.COMPUTE, Track.COMPUTE]
-    for theme in THEMES:
+
+    def drawn(rows: np.ndarray, **view: Any) -> dict[str, Any]:
         with database.read() as session:
             job = Source(session, run.job_id).job
-        content = answer(draw(job, spans, np.empty(0, STEP_ROW), window, FigureRequest(theme=theme)))
+            return answer(draw(job, rows, np.empty(0, STEP_ROW), window, FigureRequest(**view)))
+
+    for theme in THEMES:
+        content = drawn(spans, theme=theme)
         own = COLOURS[theme]
         colours = [one for bar in traces(content, "bar") for one in bar["marker"]["color"]]
         assert colours[1:] == [own.swap_out, own.swap_in, own.swap_in, own.again]
@@ -246,8 +251,9 @@ def test_what_memory_mechanisms_do_has_colours_and_a_row_of_its_own(database: Da
             t["name"]: t["marker"]["color"] for t in traces(content, "scatter") if t.get("showlegend", True)
         }
         assert (key["swap out"], key["swap in"], key["recompute"]) == (own.swap_out, own.swap_in, own.again)
-    hovers = hover_texts(spans, job)
+    with database.read() as session:
+        hovers = hover_texts(spans, Source(session, run.job_id).job)
     assert "swap in, waited for" in hovers[3]
     assert "waited for" not in hovers[2]
-    plain = answer(draw(job, spans[:1], np.empty(0, STEP_ROW), window, FigureRequest()))
+    plain = drawn(spans[:1])
     assert not {"swap out", "swap in", "recompute"} & {t["name"] for t in traces(plain, "scatter")}
