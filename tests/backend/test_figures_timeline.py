@@ -244,7 +244,7 @@ def test_what_memory_mechanisms_do_has_colours_and_a_row_of_its_own(database: Da
         content = drawn(spans, theme=theme)
         own = COLOURS[theme]
         colours = [one for bar in traces(content, "bar") for one in bar["marker"]["color"]]
-        assert colours[1:] == [own.swap_out, own.swap_in, own.swap_in, own.again]
+        assert colours[1:] == [own.swap_in, own.again, own.swap_out, own.swap_in], "row by row"
         assert len({*colours, own.wait, own.other}) == 6
         assert content["layout"]["yaxis"]["ticktext"] == ["<b>worker 0</b> compute", "swap"]
         key = {
