@@ -327,7 +327,7 @@ class Client(Connection):
         return self._read(JobMemory, "GET", f"/jobs/{job_id}/memory", params=query)
 
     def staleness(self, job_id: str, **query: Any) -> Staleness:
-        """How stale contributions were, by worker, by layer and over time, and who was ahead; `query`: attempt, windows."""
+        """How stale contributions were, by worker, layer and time, and who was ahead; `query`: attempt, windows."""
         return self._read(Staleness, "GET", f"/jobs/{job_id}/staleness", params=query)
 
     def stretch(self, job_id: str, from_ns: int, to_ns: int, **query: Any) -> LinkStretch:
