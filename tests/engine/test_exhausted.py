@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.gang.gang import Gang
+from backend.executors.supervisor import Supervisor
+from backend.lifecycle import Reason
+from engine.gang.gang import Gang, GangEnd
 from engine.gang.kernel_kills import KernelKills, kills
 from engine.plan.cluster import Party
 from engine.plan.exhausted import holders, remedy
@@ -128,3 +130,20 @@ def test_a_worker_that_the_kernel_has_killed_was_short_of_memory(tmp_path: Path)
     assert (end.exit_code, end.error and end.error["type"]) == (-signal.SIGKILL, "OutOfMemoryError")
     assert "the kernel has counted one more process of this cgroup that it killed since memory" in end.reason
     assert "the plan has worker 0 hold parameters" in end.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "reason"),
+    [
+        ("OutOfMemoryError", 1, Reason.OUT_OF_MEMORY),
+        ("OutOfMemoryError", -9, Reason.OUT_OF_MEMORY),
+        ("TrainingError", 1, Reason.PROCESS_FAILED),
+        (None, -9, Reason.PROCESS_KILLED),
+    ],
+)
+def test_a_job_that_ran_out_of_memory_has_that_reason(
+    kind: str | None, code: int, reason: Reason, tmp_path: Path
+) -> None:
+    error = None if kind is None else {"type": kind, "message": "no"}
+    end = GangEnd(status="failed", reason="worker 0 failed", party="worker 0", exit_code=code, error=error)
+    assert Supervisor(tmp_path, Gang)._translate(end).reason is reason
