@@ -98,6 +98,10 @@ class Launch:
     def error(self, party: Party) -> Path:
         return self.directory / "errors" / f"{slug(party.name)}.json"
 
+    def whereabouts(self, party: Party) -> Path:
+        """See `engine/state/whereabouts.py`."""
+        return self.directory / "errors" / f"{slug(party.name)}.where"
+
     def lost(self, party: Party, teller: int) -> Path:
         """`teller`: the shard, or where there is none the worker, that goes on without it."""
         return self.directory / "lost" / f"{slug(party.name)}.{teller}.json"

@@ -29,6 +29,7 @@ from engine.plan.cluster import Party
 from engine.plan.exhausted import holders, remedy
 from engine.plan.scaling import scaled_rate
 from engine.regular import NotRegularError, open_regular, read_regular
+from engine.state import whereabouts
 
 FORKED = get_context("forkserver")
 """Starts processes from the fork server. A program has one, and the last to say what it imports decides: here only."""
@@ -255,9 +256,20 @@ class Gang:
         job, plan, model = self._launch.job, self._launch.plan, self._launch.model
         return _error(
             OutOfMemoryError.__name__,
-            "killed by SIGKILL, and the kernel has counted one more process of this cgroup that it killed since memory"
-            f" was exhausted. {holders(job, plan, model, party)}. {remedy(job, plan, party)}",
+            f"killed by SIGKILL{self._where(party)}, and the kernel has counted one more process of this cgroup that it"
+            f" killed since memory was exhausted. {holders(job, plan, model, party)}. {remedy(job, plan, party)}",
         )
+
+    def _where(self, party: Party) -> str:
+        """` in forward at conv1, ...`, where a worker was at its end; empty where it has not said."""
+        launch = self._launch
+        try:
+            content = read_regular(launch.whereabouts(party), whereabouts.BYTES, root=launch.directory)
+        except OSError:
+            return ""
+        place = whereabouts.read(content)
+        samples = launch.job.pass_samples(launch.job.cluster.workers)
+        return "" if place is None else f" {place.said(launch.model, samples)}"
 
     def _last_words(self, party: Party) -> str:
         """The last line of its log: a library that ends its process says why there. Empty where there is none."""

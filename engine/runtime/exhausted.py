@@ -42,14 +42,9 @@ def out_of_memory(
     asked = asked_for(str(cause))
     whose = "of its device's memory" if isinstance(cause, torch.OutOfMemoryError) else "of the host's memory"
     what = f"could not have {format_bytes(asked)} {whose}" if asked else f"could not have more {whose}"
-    at, layer = recording.where
-    layers = launch.model.layers
-    if 0 <= layer < len(layers):
-        name = layers[layer].name or "(root)"
-        at = f"{at}, after the gradients of {name}" if recording.in_backward else f"{at} at {name}"
-    samples = launch.job.pass_samples(launch.job.cluster.workers)
+    place = recording.where.said(launch.model, launch.job.pass_samples(launch.job.cluster.workers))
     return OutOfMemoryError(
-        f"{party.name} {what} {at}, in step {recording.step} with passes of {samples} samples."
+        f"{party.name} {what} {place}."
         f" {_held_now(cause)}{holders(launch.job, launch.plan, launch.model, party)}."
         f" {remedy(launch.job, launch.plan, party)}"
     ).with_traceback(cause.__traceback__)

@@ -37,6 +37,7 @@ from engine.runtime.servers import end_training, tell_length
 from engine.runtime.straggler import Slowness, Straggler, computing_clock
 from engine.runtime.subject import Subject, rehearsal_summary, slowness_of
 from engine.runtime.trainer import Meanwhile, Measured, Trainer, TrainingEnd
+from engine.state.whereabouts import Whereabouts
 from engine.telemetry.memory import MemorySampler
 from engine.telemetry.processors import ProcessorSampler
 
@@ -57,6 +58,8 @@ class Worker:
 
     def run(self) -> None:
         """Train and write the result. Raises what went wrong first, after telling the peers."""
+        with contextlib.suppress(OSError):  # a full disk: others will say so
+            self._base.recording.whereabouts = Whereabouts(self._launch.whereabouts(self._base.party))
         try:
             with self._base, self._memory_sampled():
                 self._run()

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from engine.state.told import Again, Moving, Transit
+from engine.state.whereabouts import AGAIN
 from engine.telemetry.events import NONE, Clock, Kind, Track
 from engine.telemetry.span_clock import Mark, host_ns
 
 if TYPE_CHECKING:
     from engine.state.recording import Recording
 
-AGAIN = "in a second forward"
 WEIGHED_NS = 1_000_000_000
 
 
@@ -54,19 +54,19 @@ class MemoryRecord:
         recording.at(AGAIN, layer)
         try:
             yield again
-            recording.at(*before)
+            recording.at(before.part, before.layer)
         finally:
             recording.until_now(Kind.RECOMPUTE, layer, again.bytes)
 
     def stays(self, layer: int | None, count: int) -> None:
         """See Told."""
         if self._weight is None:
-            self._stay[self._recording.where[1] if layer is None else layer] += count
+            self._stay[self._recording.where.layer if layer is None else layer] += count
 
     def leaves(self, count: int) -> Moving:
         """See Told."""
         recording = self._recording
-        return Moving(step=recording.step, layer=recording.where[1], bytes=count, queued_ns=self.now_ns())
+        return Moving(step=recording.step, layer=recording.where.layer, bytes=count, queued_ns=self.now_ns())
 
     def swapped(self, kind: Kind, moving: Moving, queued_ns: int, start: Mark, end: Mark) -> None:
         """See Told."""
@@ -102,7 +102,7 @@ class MemoryRecord:
         """What was computed so far belongs to the layer before."""
         if self._weight is not None and self.allocated is not None:
             now = self.allocated()
-            self._stay[self._recording.where[1]] += now - self._weight
+            self._stay[self._recording.where.layer] += now - self._weight
             self._weight = now
 
     def end_forward(self) -> None:

@@ -16,6 +16,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from engine.order.keys import rank_in_step
 from engine.state.memory_record import MemoryRecord
+from engine.state.whereabouts import (
+    BACKWARD,
+    BEFORE,
+    BETWEEN,
+    FORWARD,
+    READING,
+    UPDATING,
+    WAITING,
+    Spot,
+    Whereabouts,
+)
 from engine.telemetry.events import NONE, Clock, Kind, Track
 from engine.telemetry.recorder import Recorder
 from engine.telemetry.span_clock import HostClock, Mark, SpanClock, host_ns
@@ -27,9 +38,6 @@ if TYPE_CHECKING:
 
 
 _UNSAID = nullcontext()
-FORWARD, BACKWARD, UPDATING = "in forward", "in backward", "in the update"
-BEFORE, READING = "before the first step", "while it read a batch"
-BETWEEN, WAITING = "between forward and backward", "between two steps"
 
 
 class Slowing(Protocol):
@@ -99,6 +107,8 @@ class Recording:
         """Who says how long what is computed took."""
         self.slowing: Slowing = AsItIs()
         self.memory = MemoryRecord(self)
+        self.whereabouts: Whereabouts | None = None
+        """Where others find where this one is; None: nowhere."""
         self._layer = NONE
         self._mark: Mark = 0
         self._now = _Step(step=0, start_ns=0)
@@ -110,10 +120,9 @@ class Recording:
         return self._now.step
 
     @property
-    def where(self) -> tuple[str, int]:
-        """What the training thread is at, for people, and the layer; NONE where no one layer is known. In backward
-        that is the last one whose gradients are there."""
-        return self._part, self._layer
+    def where(self) -> Spot:
+        """Where the training thread is."""
+        return Spot(self._part, self._layer, self.step)
 
     @property
     def in_backward(self) -> bool:
@@ -229,7 +238,7 @@ class Recording:
         """Backward has computed the last gradient of `layer`."""
         self.until_now(Kind.BACKWARD, layer)
         if self.in_backward:
-            self._layer = layer
+            self.at(BACKWARD, layer)
 
     def end_backward(self) -> None:
         self.until_now(Kind.BACKWARD, NONE)
@@ -239,6 +248,8 @@ class Recording:
     def at(self, part: str, layer: int = NONE) -> None:
         """What the training thread is at now: see `where`."""
         self._part, self._layer = part, layer
+        if self.whereabouts is not None:
+            self.whereabouts.put(part, layer, self.step)
 
     def goes_on_from(self, mark: Mark) -> None:
         """What is computed from here on begins at `mark`, and not with the end of the span before."""

@@ -16,7 +16,8 @@ from engine.plan.cluster import Party
 from engine.plan.exhausted import holders, remedy
 from engine.plan.job import JobSpec, SourceSpec
 from engine.runtime.exhausted import asked_for
-from tests.engine.test_runtime_failures import USER_CODE
+from engine.state.whereabouts import BYTES
+from tests.engine.test_runtime_failures import USER_CODE, wait_until
 from tests.jobs import describe, job, plan_of, prepare, run_fresh
 
 WORKER = Party(index=0, name="worker 0", rank=0, shard=None, host="host0")
@@ -121,6 +122,8 @@ def test_a_worker_that_the_kernel_has_killed_was_short_of_memory(tmp_path: Path)
     gang._kernel_kills = KernelKills(tmp_path / "cgroup", tmp_path)
     gang.start()
     try:
+        where = launch.whereabouts(launch.parties[0])
+        wait_until(lambda: where.exists() and where.stat().st_size == BYTES, "the worker says where it is")
         count.write_text("oom_kill 4\n")  # and not by us: only root may exhaust a cgroup
         os.kill(gang.pids["worker 0"], signal.SIGKILL)
         end = gang.wait(60)
@@ -128,7 +131,10 @@ def test_a_worker_that_the_kernel_has_killed_was_short_of_memory(tmp_path: Path)
         gang.stop()
     assert end is not None
     assert (end.exit_code, end.error and end.error["type"]) == (-signal.SIGKILL, "OutOfMemoryError")
-    assert "the kernel has counted one more process of this cgroup that it killed since memory" in end.reason
+    assert "worker 0 failed: OutOfMemoryError: killed by SIGKILL " in end.reason
+    assert (
+        "with passes of 26 samples, and the kernel has counted one more process of this cgroup" in end.reason
+    )
     assert "the plan has worker 0 hold parameters" in end.reason
 
 

@@ -18,6 +18,7 @@ from engine.instrumentation.module_calls import before_forward
 from engine.memory.disk import Disk
 from engine.state.computation import Computation
 from engine.state.recording import Recording
+from engine.state.whereabouts import Spot, Whereabouts, read
 from engine.telemetry.batch import decode
 from engine.telemetry.events import EVENT, NONE, Kind, Track
 from engine.telemetry.recorder import Recorder
@@ -157,12 +158,15 @@ def test_where_a_worker_is_stays_known_when_it_fails(tmp_path: Path) -> None:
     full = tmp_path / "full"
     watched = Watched(tmp_path, "recompute", Fails(str(full)), neighbours=5)
     recording = watched.recording
-    assert recording.where == ("before the first step", NONE)
+    recording.whereabouts = Whereabouts(tmp_path / "where")
+    assert recording.where == Spot("before the first step", NONE, 0)
     watched.step(0)
-    assert recording.where == ("between two steps", NONE)
+    assert recording.where == Spot("between two steps", NONE, 0)
     with pytest.raises(TrainingError, match="failed when it was computed again"):
         watched.step(1, behind=full.touch)
-    assert recording.where == ("in a second forward", 0)
+    assert recording.where == Spot("in a second forward", 0, 1)
+    assert read((tmp_path / "where").read_bytes()) == recording.where
+    assert read(b"") is None
     watched.events(1)
 
 
