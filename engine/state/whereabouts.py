@@ -1,6 +1,6 @@
 """Where a worker is in its training, also for who looks when it has been killed. No torch here.
 
-Three numbers in a file that is mapped into memory: to change them takes a tenth of a microsecond and no system call, and
+Three numbers in a file that is mapped into memory: to change them takes a tenth of a microsecond, no system call, and
 they are there however the process ends. The file is written once before it is mapped: where the disk is full, that
 fails, and not the mapped page later, which would end the process.
 """
