@@ -47,7 +47,7 @@ export function MemoryPanel({ job, attempt, ...figure }: Props) {
               problemTestId="peak-problem"
             >
               {found
-                ? highest(found)
+                ? `${highest(found)}; drawn on top of the first sample of worker 0`
                 : "Draws a worker's predicted peak beside what was measured. Takes seconds."}
             </AskingButton>
           )}
