@@ -49,6 +49,13 @@ def test_every_figure_draws_the_apis_values(page: Page, recorded: list[str], dri
         assert any(entry["type"] == kind and entry.get(part) is not None for entry in drawn[name])
 
 
+def test_a_predicted_peak_is_drawn_beside_what_was_measured(page: Page, recorded: list[str]) -> None:
+    page.goto(f"/jobs/{recorded[1]}")
+    page.get_by_test_id("predict-peak").click()
+    expect(page.get_by_test_id("panel-memory")).to_contain_text("at the most, in ")
+    expect(page.get_by_test_id("figure-memory")).to_contain_text("predicted peak")
+
+
 def test_a_stretch_of_the_timeline_is_looked_at_closely(page: Page, recorded: list[str]) -> None:
     answers = Answers(page)
     page.goto(f"/jobs/{recorded[1]}?tab=timeline&step=1&to_step={LAST}")
