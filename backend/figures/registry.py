@@ -121,7 +121,10 @@ FIGURES: dict[str, Figure] = {
             name="memory",
             title="Memory",
             build=memory,
-            summary="What each worker holds of the host's memory and of its device's; shared pages count in each.",
+            summary=(
+                "What each worker holds of the host's memory, where shared pages count in each, and of its device's;"
+                " the most between two samples; and what is on its way to a second tier of memory."
+            ),
         ),
     )
 }
