@@ -60,7 +60,9 @@ def test_only_rows_near_the_screen_are_drawn(jobs_page: Page, full: LiveServer, 
     rows = page.get_by_test_id(re.compile("^job-row-"))
     with Client(full.url) as client:
         newest, *_, oldest = client.jobs()
-        client.note(oldest.id, f"seen on {width} pixels")  # a page asks for all again where nothing was noticed yet
+        client.note(
+            oldest.id, f"seen on {width} pixels"
+        )  # a page asks for all again where nothing was noticed yet
         page.goto("/jobs")
         first, last = (page.get_by_test_id(f"job-row-{job.id}") for job in (newest, oldest))
         expect(first).to_be_visible()
