@@ -51,8 +51,6 @@ USER_CODE = Path(__file__).parent / "user_code"
 STEPS = 4
 DEPTH = 6
 """Of the network for which plans are composed only: deep enough to be cut for every number of workers."""
-CUTS = {"cut", "stages"}
-"""Options of strategies that cut a network. To the others layers that are alike are alike, however many there are."""
 STAGES: dict[str, Any] = {"name": "model-parallel", "options": {"stages": 2}}
 IN_ROUNDS = ("ring-allreduce", "tree-allreduce", "recursive-halving-doubling")
 PEERS = ("ddp", "fsdp")
@@ -82,9 +80,7 @@ def model(depth: int = 2) -> ModelDescription:
 
 @cache
 def verdicts(workers: int) -> list[Verdict]:
-    """Of one layer: what is refused of it is so whatever the others choose, which `test_two_strategies_...` shows, and
-    every further one would take as long again."""
-    return verdicts_of(model(1), workers)
+    return verdicts_of(model(1), workers)  # what is refused of a layer is so whatever others choose
 
 
 def possible_choices(workers: int) -> list[Choices]:
@@ -249,7 +245,8 @@ def trained_pairs() -> set[Pair]:
 @pytest.mark.parametrize("entry", [e for e in STRATEGIES if e.name not in PEERS], ids=lambda e: e.name)
 def test_what_a_strategy_chooses_for_a_layer_was_trained_above(entry: Strategy) -> None:
     """With whatever options: every two of a layer's choices stand together in a layer of one of those jobs."""
-    plans, depth = 0, DEPTH if CUTS & {f.name for f in fields(entry.options)} else 2
+    cuts = {"cut", "stages"} & {f.name for f in fields(entry.options)}
+    plans, depth = 0, DEPTH if cuts else 2  # where nothing is cut, layers that are alike are planned alike
     for workers, options in product((1, 2, 4), every_option(entry)):
         try:
             plan = build_plan(spec_of(workers, depth, name=entry.name, options=options), model(depth))
