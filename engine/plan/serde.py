@@ -58,7 +58,7 @@ def from_plain(cls: type[T], data: Any, field: str = "") -> T:
         except UserError as error:
             raise (error.within(field) if field else error) from None
     hints = _hints(cls)  # type: ignore[arg-type]
-    known = given_fields(cls)
+    known = given_fields(cls)  # type: ignore[arg-type]
     for name in data:
         if name not in known:
             shown = legible(str(name))

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.e2e.views import PARTS
+from tests.e2e.views import FORMS, PARTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,6 @@ OTHERS = (
     "launch-refused", "job-plan", "job-attempts", "job-events", "job-logs", "job-spec", "job-unknown",
 )  # fmt: skip
 """Pages without figures. (Tables that are there for a moment only: `test_job_labels.py`, `test_launch.py`.)"""
-FORMS = ("plan-editor",)
 
 
 def rows_of(file: Path) -> list[list[str]]:
