@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
@@ -72,11 +73,15 @@ class Axis(Generic[Kind_co]):
     def names(self) -> tuple[str, ...]:
         return tuple(m.name for m in self.mechanisms)
 
+    @cached_property
+    def _by_name(self) -> dict[str, Kind_co]:
+        return {mechanism.name: mechanism for mechanism in self.mechanisms}
+
     def __getitem__(self, name: str) -> Kind_co:
-        for mechanism in self.mechanisms:
-            if mechanism.name == name:
-                return mechanism
-        raise UnknownNameError(self.name, name, f"value of the axis {self.name}", self.names)
+        try:
+            return self._by_name[name]
+        except (KeyError, TypeError):  # also what is no name at all
+            raise UnknownNameError(self.name, name, f"value of the axis {self.name}", self.names) from None
 
     def require(self, name: str, field: str) -> Kind_co:
         """The mechanism called `name`; raises UserError naming `field` where unknown or not built yet."""

@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import runpy
+import select
 import selectors
 import signal
 import socket
@@ -99,6 +100,9 @@ def serve(control: socket.socket) -> None:
 def _load(control: socket.socket) -> None:
     """What describing needs, and say that it is there. Ends this process where the other end has closed meanwhile."""
     _end_while_loading(control, True)
+    closed, _, _ = select.select([control], [], [], 0)
+    if closed:  # already, of which the kernel says nothing any more
+        os._exit(0)
     process.become_subreaper()
     for name in LOADED:
         import_module(name)

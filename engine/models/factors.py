@@ -88,14 +88,18 @@ def find_factors(
     """By path: a layer's factors, or None and, of a fully-connected one, why not. `owners`: layers by path, as
     the model was built, since a pass may move or remove some. `once`: the rows of a forward pass of `samples`.
     `loss(n)` runs one of n times as many."""
-    passes = [training_pass(model, partial(loss, times)) for times in (1, 2)] if once else []
-    first, second = passes or (None, None)
-    if first is not None and second is not None:
-        # A use that leaves no gradient sends none; what has no gradient in these passes may have one later.
-        once = {path: first.rows.get(path) or rows for path, rows in once.items()}
+    first = training_pass(model, partial(loss, 1)) if once else None
+    # A use that leaves no gradient sends none; what has no gradient in these passes may have one later.
+    trained = {
+        path: (first.rows.get(path) if first is not None else 0) or rows for path, rows in once.items()
+    }
+    # Where every use leaves one, the uses of twice as many samples are counted without backward, most of a pass's time.
+    second = training_pass(model, partial(loss, 2)) if trained != once else None
+    if second is not None:
+        once = trained
         twice = {path: second.rows.get(path) or 2 * rows for path, rows in once.items()}
     else:
-        twice = _rows_of(model, partial(loss, 2))
+        twice = _rows_of(model, partial(loss, 2), as_trained=first is not None) if once else {}
     rows, found, compiled = rows_per_sample(once, twice, samples), {}, regions(model)
     for path, own in parameters.items():
         module = owners[path]
@@ -107,10 +111,10 @@ def find_factors(
     return found
 
 
-def _rows_of(model: nn.Module, loss: Callable[[], Tensor]) -> dict[str, int]:
+def _rows_of(model: nn.Module, loss: Callable[[], Tensor], *, as_trained: bool) -> dict[str, int]:
     """Rows of a forward pass; none where the model takes no such number of samples."""
     try:
-        with torch.no_grad(), counting_rows(model) as rows:
+        with torch.set_grad_enabled(as_trained), counting_rows(model) as rows:
             loss()
     except Exception:
         return {}

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from engine.errors import UnknownNameError
@@ -51,7 +52,7 @@ class ParameterDescription:
         if self.dtype not in known:
             raise UnknownNameError("dtype", self.dtype, f"parameter type (of {self.name})", known)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Elements."""
         return math.prod(self.shape)
@@ -117,7 +118,7 @@ class LayerDescription:
         """Elements of all its parameters."""
         return sum(p.count for p in self.parameters)
 
-    @property
+    @cached_property
     def trainable_count(self) -> int:
         """Elements of those that are trained: what travels."""
         return sum(p.count for p in self.parameters if p.trainable)
@@ -226,7 +227,7 @@ class ModelDescription:
         if [layer.index for layer in self.layers] != list(range(len(self.layers))):
             raise ValueError(f"the layers of {self.name} are not listed in forward order")
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[ParameterDescription, ...]:
         """Every parameter once, in forward order of the layers."""
         return tuple(p for layer in self.layers for p in layer.parameters)
@@ -260,10 +261,15 @@ class ModelDescription:
 
     def layer(self, name: str) -> LayerDescription:
         """The layer called `name`; raises UnknownNameError listing the known ones."""
-        for layer in self.layers:
-            if layer.name == name:
-                return layer
-        raise UnknownNameError("layer", name, f"layer of {self.name}", (layer.name for layer in self.layers))
+        try:
+            return self._by_name[name]
+        except KeyError:
+            names = (layer.name for layer in self.layers)
+            raise UnknownNameError("layer", name, f"layer of {self.name}", names) from None
+
+    @cached_property
+    def _by_name(self) -> dict[str, LayerDescription]:
+        return {layer.name: layer for layer in reversed(self.layers)}
 
     def cut(self, layer: str) -> CutDescription | None:
         """Where to cut in front of `layer`; None where nothing is known of such a place."""

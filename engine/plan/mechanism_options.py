@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from engine.catalogue import Mechanism
@@ -14,7 +15,11 @@ from engine.plan.serde import from_plain, join
 def options_of(mechanism: Mechanism, given: Mapping[str, Any] | None, field: str) -> Any:
     """Those that are `given`, and the others' defaults. Raises UserError below `field` for those that it does not have,
     and for values that it cannot have."""
-    given = given or {}
+    if not given:  # of thousands of layers hardly one has any: all share what nobody can change
+        try:
+            return _defaults(mechanism.options)
+        except UserError as error:
+            raise error.within(field) from None
     known = [each.name for each in fields(mechanism.options)]
     for name, value in given.items():
         if not known:
@@ -22,6 +27,11 @@ def options_of(mechanism: Mechanism, given: Mapping[str, Any] | None, field: str
         if name not in known:
             raise UnknownNameError(join(field, name), name, f"option of {mechanism.name}", known).of(value)
     return from_plain(mechanism.options, dict(given), field)
+
+
+@cache
+def _defaults(options: type) -> Any:
+    return from_plain(options, {})
 
 
 def changed(name: str, options: Any) -> str:

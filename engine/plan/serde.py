@@ -16,7 +16,7 @@ T = TypeVar("T")
 def to_plain(value: Any) -> Any:
     """Dataclasses to dictionaries, tuples to lists, all the way down."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
+        return {name: to_plain(getattr(value, name)) for name in given_fields(type(value))}
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -58,7 +58,7 @@ def from_plain(cls: type[T], data: Any, field: str = "") -> T:
         except UserError as error:
             raise (error.within(field) if field else error) from None
     hints = _hints(cls)  # type: ignore[arg-type]
-    known = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
+    known = given_fields(cls)  # type: ignore[arg-type]
     for name in data:
         if name not in known:
             shown = legible(str(name))
@@ -79,6 +79,12 @@ def from_plain(cls: type[T], data: Any, field: str = "") -> T:
 def join(field: str, name: Any) -> str:
     """The dotted path of `name` in `field`."""
     return f"{field}.{name}" if field else str(name)
+
+
+@cache
+def given_fields(cls: Any) -> dict[str, dataclasses.Field[Any]]:
+    """The fields of a dataclass that are given when one is made, by name, in their order."""
+    return {f.name: f for f in dataclasses.fields(cls) if f.init}
 
 
 @cache

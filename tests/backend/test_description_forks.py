@@ -53,7 +53,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Descriptions]:
     found = Descriptions(tmp_path_factory.mktemp("cache"), allowed)
     found.load()
     yield found
+    last = forks_of(found).pid
     found.close()
+    assert has_ended(last)
 
 
 def model(folder: Path, body: str) -> SourceSpec:
@@ -130,9 +132,24 @@ def test_a_fork_holds_nothing_of_the_server_s(loaded: Descriptions, tmp_path: Pa
     assert "ValueError: True" in refused(loaded, tmp_path, body).rule
 
 
-def test_limits_hold_for_forks(loaded: Descriptions, tmp_path: Path) -> None:
-    refusal = refused(loaded, tmp_path, "return bytearray(2**40)")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return bytearray(2**40)",
+        "return torch.nn.Linear(2**16, 2**16, device='cpu')",
+        "return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10), Grows())",
+    ],
+)
+def test_the_limit_of_memory_holds_for_forks(loaded: Descriptions, tmp_path: Path, body: str) -> None:
+    grows = (
+        "class Grows(torch.nn.Module):\n    forward = lambda self, x: torch.ones(2**32, device='cpu') and x\n"
+    )
+    refusal = refused(loaded, tmp_path, grows.replace("class", "global Grows\nclass") + body)
     assert refusal.rule == "needs more than 2 GiB of memory to be described"
+    assert "TRAINYARD_DESCRIPTION_GIB" in refusal.remedy
+
+
+def test_limits_hold_for_forks(loaded: Descriptions, tmp_path: Path) -> None:
     loaded._allowed, kept = Allowance(seconds=2, memory_bytes=2 * 2**30), loaded._allowed
     try:
         hangs = "open(__file__ + '.pid', 'w').write(str(os.getpid()))\ntime.sleep(600)"
@@ -205,50 +222,21 @@ def test_what_is_no_answer_is_a_failure_of_the_model(
 
 
 def test_one_that_is_stopped_is_replaced_before_anybody_waits_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loaded: Descriptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The description within which it was stopped has waited for it in vain: the next one need not."""
     monkeypatch.setattr("backend.services.describing.CLEANED_S", 0.5)
     monkeypatch.setattr("backend.services.forks._END_S", 0.5)
-    descriptions = Descriptions(tmp_path / "cache")
-    descriptions.load()
-    forks = forks_of(descriptions)
+    forks = forks_of(loaded)
     first = forks.pid
     stops = (
         f"while not open('/proc/{first}/stat').read().split(') ')[1].startswith('T'):\n"
         f"    os.kill({first}, signal.SIGSTOP)\n"
     )
-    descriptions.describe(model(tmp_path, stops + LINEAR), DIGITS, "float32")
+    loaded.describe(model(tmp_path, stops + LINEAR), DIGITS, "float32")
     assert forks._current() is not None
     assert forks.pid != first
     until(lambda: has_ended(first), "nobody needs it")
-    descriptions.close()
-
-
-def test_one_that_is_killed_or_has_old_code_is_replaced(tmp_path: Path) -> None:
-    code = ["as it was"]
-    descriptions = Descriptions(tmp_path / "cache")
-    descriptions._forks = forks = Forks(SOURCE, lambda: code[0])
-    loading = forks.pid
-    os.kill(loading, signal.SIGKILL)
-    until(lambda: has_ended(loading), "it is dead")
-    descriptions.describe(model(tmp_path, LINEAR), DIGITS, "float32")
-    first = forks.pid
-    assert first != loading
-    os.kill(first, signal.SIGKILL)
-    until(lambda: has_ended(first), "it is dead")
-    descriptions.describe(model(tmp_path, f"1\n{LINEAR}"), DIGITS, "float32")
-    second = forks.pid
-    assert second != first
-    descriptions.describe(model(tmp_path, f"1\n2\n{LINEAR}"), DIGITS, "float32")
-    assert forks.pid == second
-    code[0] = "changed"
-    forks._current()
-    assert forks.pid != second
-    until(lambda: has_ended(second), "nobody needs it")
-    last = forks.pid
-    descriptions.close()
-    assert has_ended(last)
 
 
 def test_who_waits_for_a_fork_waits_no_longer_than_they_may(loaded: Descriptions, tmp_path: Path) -> None:
@@ -260,6 +248,30 @@ def test_who_waits_for_a_fork_waits_no_longer_than_they_may(loaded: Descriptions
         forks.started("engine.models", 0, given.fileno(), {}, given, time.monotonic() + 0.2, None)
     assert forks.pid != stopped
     until(lambda: has_ended(stopped), "it is replaced")
+
+
+def test_one_that_is_killed_or_has_old_code_is_replaced(
+    loaded: Descriptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forks = forks_of(loaded)
+    loaded.describe(model(tmp_path, f"4\n{LINEAR}"), DIGITS, "float32")
+    first = forks.pid
+    os.kill(first, signal.SIGKILL)
+    until(lambda: has_ended(first), "it is dead")
+    forks._current()
+    loading = forks.pid
+    assert loading != first
+    os.kill(loading, signal.SIGKILL)
+    until(lambda: has_ended(loading), "it is dead")
+    loaded.describe(model(tmp_path, f"5\n{LINEAR}"), DIGITS, "float32")
+    second = forks.pid
+    assert second not in (first, loading)
+    loaded.describe(model(tmp_path, f"6\n{LINEAR}"), DIGITS, "float32")
+    assert forks.pid == second
+    monkeypatch.setattr(forks, "_code", lambda: "changed")
+    forks._current()
+    assert forks.pid != second
+    until(lambda: has_ended(second), "nobody needs it")
 
 
 def test_where_none_can_be_loaded_the_log_says_so_once_until_something_has_changed(
@@ -339,7 +351,7 @@ def test_it_says_nothing_where_a_server_ends_that_never_asked(ends: str) -> None
         )
     if ends != "before it begins to load":
         with control:
-            assert select.select([control], [], [], 60)[0], "it is ready"
+            assert select.select([control], [], [], 240)[0], "it is ready"
     _, said = found.communicate(timeout=60)
     assert (found.returncode, said) == (0, b"")
 

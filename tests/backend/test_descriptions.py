@@ -106,19 +106,9 @@ def test_what_a_users_code_started_ends_with_the_time_limit(tmp_path: Path) -> N
     expect_end(int((tmp_path / "pid").read_text()))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "return bytearray(2**40)",
-        "return torch.nn.Linear(2**16, 2**16, device='cpu')",
-        "return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10), Grows())",
-    ],
-)
-def test_a_model_that_needs_more_memory_than_is_allowed_is_refused(tmp_path: Path, body: str) -> None:
-    grows = (
-        "class Grows(torch.nn.Module):\n    forward = lambda self, x: torch.ones(2**32, device='cpu') and x\n"
-    )
-    refusal = refused(tmp_path, grows.replace("class", "global Grows\nclass") + body)
+def test_a_model_that_needs_more_memory_than_is_allowed_is_refused(tmp_path: Path) -> None:
+    """Memory of other kinds: `test_description_forks.py`."""
+    refusal = refused(tmp_path, "return torch.nn.Linear(2**16, 2**16, device='cpu')")
     assert refusal.rule == "needs more than 2 GiB of memory to be described"
     assert "TRAINYARD_DESCRIPTION_GIB" in refusal.remedy
 

@@ -47,10 +47,12 @@ def test_a_dialog_neither_fades_nor_slides_in_for_who_asks_for_less_motion(
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_neither_has_one_of_which_another_has_all(page: Page, pages: dict[str, View], raced: str) -> None:
-    """Nor is it wider than a phone, nor does the keyboard come by what is not in sight or not marked."""
+    """Nor is it wider than a phone, nor does the keyboard come by what is not in sight or not marked, nor is there a
+    figure or table that is not taken along."""
     found = visit(page, {name: pages[name] for name in PARTS}, raced)
     assert not found.wrong
     assert not found.said
     assert not found.wide
     assert not found.hidden_tabs
     assert not found.unmarked
+    assert not any(taken.without for taken in found.taken.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -11,14 +10,15 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
-from tests.e2e.views import PARTS
+from tests.e2e.views import FORMS, PARTS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Page
 
     from tests.e2e.views import View
+    from tests.e2e.visited import Visited
 
 pytestmark = pytest.mark.browser
 FIGURES = {
@@ -36,32 +36,6 @@ OTHERS = (
     "launch-refused", "job-plan", "job-attempts", "job-events", "job-logs", "job-spec", "job-unknown",
 )  # fmt: skip
 """Pages without figures. (Tables that are there for a moment only: `test_job_labels.py`, `test_launch.py`.)"""
-FORMS = ("plan-editor",)
-AT_ONCE = 10
-"""Of more files of one page that follow one another so closely Chromium does not hand over all: never the eleventh."""
-OFFERED = """() => {
-    const figures = Array.from(document.querySelectorAll('.ty-figure'), one => one.dataset.testid);
-    const without = [
-        ...Array.from(document.querySelectorAll('.ty-figure'))
-            .filter(({parentElement: frame}) => !['figure-svg', 'figure-csv']
-                .every(what => frame.querySelector(`[data-testid=${what}]`)))
-            .map(one => one.dataset.testid),
-        ...Array.from(document.querySelectorAll('table'))
-            .filter(table => !table.closest(':has(> [data-testid=table-csv]), [data-testid=choose-jobs]'))
-            .map(one => one.outerHTML.slice(0, 200)),
-    ];
-    return [figures, without];
-}"""
-"""The figures of the page, and what of them and of its tables cannot be taken along. Where one ticks jobs is a form."""
-
-
-def downloaded(page: Page, button: Locator, kind: str) -> Path:
-    """The file that a button hands over; its name says what it is of."""
-    with page.expect_download() as download:
-        button.click()
-    assert re.fullmatch(rf"[\w.-]{{3,}}\.{kind}", download.value.suggested_filename)
-    found: Path = download.value.path()
-    return found
 
 
 def rows_of(file: Path) -> list[list[str]]:
@@ -94,24 +68,22 @@ def table_of(page: Page, near: str) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
+@pytest.mark.timeout(900)  # the visit to all pages: on slow cores it takes more than the usual 300 s
 @pytest.mark.parametrize("name", [*FIGURES, *OTHERS])
 def test_every_figure_and_table_of_a_page_is_taken_along(
-    page: Page, pages: dict[str, View], name: str
+    visited: Visited, pages: dict[str, View], name: str
 ) -> None:
     assert {*FIGURES, *OTHERS, *PARTS, *FORMS} == set(pages), "no page is left out"
-    pages[name].open(page)
-    figures, without = page.evaluate(OFFERED)
-    assert without == []
-    assert set(figures) == {f"figure-{figure}" for figure in FIGURES.get(name, ())}
-    tables = page.get_by_test_id("figure-csv").or_(page.get_by_test_id("table-csv"))
-    for button in tables.all():
-        assert blocks_of(downloaded(page, button, "csv"))
-    if page.get_by_test_id("figure-svg").count() + tables.count() > AT_ONCE:
-        pages[name].open(page)
-    for button in page.get_by_test_id("figure-svg").all():
-        picture = ElementTree.parse(downloaded(page, button, "svg")).getroot()
+    taken = visited.taken[name]
+    assert taken.without == []
+    assert set(taken.figures) == {f"figure-{figure}" for figure in FIGURES.get(name, ())}
+    assert len(taken.pictures) == len(taken.figures)
+    for file in taken.tables:
+        assert blocks_of(file)
+    for file in taken.pictures:
+        picture = ElementTree.parse(file).getroot()
         assert picture.tag.endswith("svg")
-        assert len(list(picture.iter())) > 50, f"the picture is blank: {button}"
+        assert len(list(picture.iter())) > 50, f"the picture is blank: {file}"
 
 
 def test_the_losses_of_the_file_are_the_apis(page: Page, client: Client, recorded: list[str]) -> None:

@@ -148,9 +148,11 @@ def test_two_clicks_measure_what_lies_between(page: Page, job: str) -> None:
     whole, y = meta["to_ns"] - meta["from_ns"], box["y"] + box["height"] / 2
 
     def click(share: float) -> list[int]:
-        before = measured(page)
+        before = "{},{}".format(*measured(page))
         page.mouse.click(box["x"] + left + share * length, y)
-        page.wait_for_function("before => !location.href.includes(before)", arg=f"{before[0]}%2C{before[1]}")
+        page.wait_for_function(
+            "before => new URL(location).searchParams.get('measure') !== before", arg=before
+        )
         return measured(page)
 
     at = [meta["from_ns"] + share * whole for share in (0.3, 0.7, 0.5)]

@@ -69,6 +69,10 @@ PARTS = ("home", "race", "job-timeline", "job-links", "race-unknown")
 to all pages goes to them in `soak`."""
 
 
+FORMS = ("plan-editor",)
+"""Views of a form that lies over the page: nothing below it is taken along."""
+
+
 @contextmanager
 def dialog(page: Page, opener: str) -> Iterator[Locator]:
     """What a button opens over the page, until the block ends."""

@@ -1,6 +1,6 @@
 """One visit to every page, of which several tests judge what was found: opening them all takes a third of a minute of
 a processor. Each is opened on the narrowest phone; then the screen becomes a wider one, as when it is turned, and at
-last a laptop's, where the keyboard goes through it."""
+last a laptop's, where the keyboard goes through it, and all that it offers is taken along."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from playwright.sync_api import expect
 
 from tests.e2e.axe import bring, serious
 from tests.e2e.stops import stops
-from tests.e2e.views import AT_REST, SCREEN_PX, STILL, View, dialog, unfold
+from tests.e2e.taken import Taken, take_along
+from tests.e2e.views import AT_REST, FORMS, SCREEN_PX, STILL, View, dialog, unfold
 
 if TYPE_CHECKING:
     from playwright.sync_api import ConsoleMessage, Page, Route
@@ -26,9 +27,9 @@ SCROLLED = """() => Math.max(document.documentElement.scrollWidth,
 REFUSED = "Failed to load resource"
 """What a browser says of every answer that refuses something: pages ask for what is not there, and say so."""
 CONTRAST = "color-contrast"
-THEMES: dict[Literal["light", "dark"], tuple[str, ...] | None] = {"light": None, "dark": (CONTRAST,)}
+THEMES: dict[Literal["light", "dark"], tuple[str, ...] | None] = {"dark": (CONTRAST,), "light": None}
 """Which of axe's rules are asked on a laptop in which: a theme changes colours only. All others are asked on a phone in
-the dark."""
+the dark. The dark comes first on the laptop, too: with every change all figures are drawn anew."""
 CROSSING = "ddp catches up at 900 Mbit/s"
 
 
@@ -49,6 +50,8 @@ class Visited:
     """By page: where the keyboard comes to that is not in sight, lies under something, or is not marked."""
     come_by: set[str] = field(default_factory=set)
     """The test ids of what the keyboard comes to."""
+    taken: dict[str, Taken] = field(default_factory=dict)
+    """By page: what one can take along."""
     said: list[str] = field(default_factory=list)
     """What the pages said in the console."""
 
@@ -65,15 +68,14 @@ def visit(page: Page, pages: Mapping[str, View], raced: str) -> Visited:
     bring(page)
     page.route(f"**/api/v1/races/{raced}", _with_crossing)
     for name, view in pages.items():
-        page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        page.goto("about:blank")  # or the page before would be drawn once more, for this one's screen
+        page.emulate_media(color_scheme="dark", reduced_motion="reduce")
         page.set_viewport_size({"width": min(PHONES), "height": SCREEN_PX})
         view.open(page)
         found.tabs.update(re.findall(r"[?&]tab=(\w+)", view.address))
         page.evaluate(STILL)
         for width in PHONES:
             _on_a_phone(page, name, view, width, found)
-        page.emulate_media(color_scheme="dark")
-        page.wait_for_function(AT_REST)
         _keep(found, f"{name}, phone", serious(page, without=(CONTRAST,)))
         for opener in view.asks:
             with dialog(page, opener) as opened:
@@ -86,6 +88,8 @@ def visit(page: Page, pages: Mapping[str, View], raced: str) -> Visited:
             expect(page.get_by_test_id("crossings")).to_contain_text(CROSSING)
         _on_a_laptop(page, name, view, found)
         _by_keyboard(page, name, found)
+        if name not in FORMS:
+            found.taken[name] = take_along(page, view)
     return found
 
 
@@ -108,7 +112,6 @@ def _on_a_laptop(page: Page, name: str, view: View, found: Visited) -> None:
         page.emulate_media(color_scheme=theme)
         page.wait_for_function(AT_REST)
         _keep(found, f"{name}, {theme}", serious(page, rules))
-    page.emulate_media(color_scheme="light")
     for opener in view.asks:
         with dialog(page, opener) as opened:
             _keep(found, f"{name}, {opener}", serious(page, of=opened))

@@ -57,9 +57,21 @@ def write_images(folder: Path) -> None:
         image.new("RGB", (12, 9), "red" if name == "cats" else "blue").save(folder / part / name / "1.png")
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in DATASETS])
-def test_every_data_set_reads_by_index(name, tmp_path):
-    options = {}
+SOME = {"pattern": "[a-f]*.py"}
+"""As many of the standard library's sources as have all the words: a vocabulary of all of them takes seconds."""
+WHOLE = [
+    pytest.param(name, {}, marks=pytest.mark.soak, id=f"{name}-whole") for name in ("text", "text-pairs")
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *(pytest.param(e.name, SOME if e.name.startswith("text") else {}, id=e.name) for e in DATASETS),
+        *WHOLE,
+    ],
+)
+def test_every_data_set_reads_by_index(name, options, tmp_path):
     if name == "cifar10":
         write_cifar(tmp_path, binary=False)
         options = {"directory": str(tmp_path)}

@@ -29,8 +29,11 @@ export function JobList({ filter, sort, onSort, selected, onSelect, onJobs, empt
   const jobs = useMemo(() => pages?.flatMap((page) => page.items) ?? [], [pages]);
   const named = useMemo(() => toldApart(jobs), [jobs]);
   useEffect(() => onJobs(named), [onJobs, named]);
+  // Read while drawing: a query draws its readers anew for what they read, and what the table's end finds would else be
+  // as it was when this was drawn last. A list drawn while it was asked for again never went on.
+  const { hasNextPage, isFetching, isError } = query;
   const more = () => {
-    if (query.hasNextPage && !query.isFetching && !query.isError) void query.fetchNextPage();
+    if (hasNextPage && !isFetching && !isError) void query.fetchNextPage();
   };
   return (
     <>
