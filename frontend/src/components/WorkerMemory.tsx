@@ -1,7 +1,7 @@
 import { Stack, Table, Text } from "@mantine/core";
 import { IconRulerMeasure } from "@tabler/icons-react";
-import { useMutation } from "@tanstack/react-query";
-import { client, unwrap } from "../api/client";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { memoryQuery } from "../api/queries";
 import type { JobSpec } from "../api/types";
 import { formatBytes } from "../lib/format";
 import { layerTitle } from "../lib/layerTitle";
@@ -11,16 +11,16 @@ import { TakeTable } from "./TakeTable";
 
 interface Props {
   /** The specification whose plan is shown. */
-  spec: () => JobSpec;
+  spec: JobSpec;
   /** What its file is called. */
   file: string;
 }
 
-/** Predicts, for who asks, what a worker of the job would hold in memory. Another specification needs another key. */
+/** Predicts, for who asks, what a worker of the job would hold in memory. It ends where they leave. */
 export function WorkerMemory({ spec, file }: Props) {
-  const predict = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/plans/memory", { body: spec() })),
-  });
+  const asked = memoryQuery(spec);
+  const predict = useQuery(asked);
+  const queries = useQueryClient();
   const found = predict.data;
   return (
     <Stack gap="xs" mt="sm">
@@ -28,8 +28,9 @@ export function WorkerMemory({ spec, file }: Props) {
         icon={<IconRulerMeasure size={14} />}
         label="Predict a worker's memory"
         testId="predict-memory"
-        pending={predict.isPending}
-        onAsk={() => predict.mutate()}
+        pending={predict.isFetching}
+        onAsk={() => void predict.refetch()}
+        onCancel={() => void queries.cancelQueries({ queryKey: asked.queryKey })}
         error={predict.error}
         problemTestId="memory-problem"
       >
