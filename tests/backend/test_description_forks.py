@@ -117,6 +117,13 @@ def test_each_fork_draws_other_numbers(loaded: Descriptions, tmp_path: Path) -> 
         assert first != second
 
 
+def test_a_fork_does_not_read_the_sources_of_what_is_loaded_again(
+    loaded: Descriptions, tmp_path: Path
+) -> None:
+    body = "from engine.instrumentation.class_identity import _READ\nraise ValueError(len(_READ) > 100)"
+    assert "ValueError: True" in refused(loaded, tmp_path, body).rule
+
+
 def test_a_fork_holds_nothing_of_the_server_s(loaded: Descriptions, tmp_path: Path) -> None:
     """But for its own pipes and the lifeline; and it has the environment and the session of its own."""
     body = (
