@@ -7,6 +7,9 @@ is the mean over blocks of the logarithm of their ratio within the block, its in
 time). The fastest is not known before, so that any two may come to be compared: the error of 5 % is divided among all
 pairs (Bonferroni). Of races whose members are equal, at most one in twenty shows a significant difference. What each
 member gains over the baseline is a matter of pairs among these, and takes no error of its own.
+
+Who failed in a round has no place: it might be the fastest of the rounds that it survived, and takes no block from the
+others. Where it ran enough blocks with the fastest, the two are compared over those, as one more of the pairs.
 """
 
 from __future__ import annotations
@@ -32,13 +35,24 @@ Times = Mapping[Any, float]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Beside:
+    """A member that has no place, compared with the fastest over the blocks that both ran."""
+
+    fastest: int
+    times: float
+    """Its iteration time over the fastest one's."""
+    interval: Interval
+    rounds: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Standing:
     """One member's place."""
 
     member: int
     rank: int | None
     """1 for the fastest. Those that cannot be told apart from the fastest have its rank, too. None: it has no place,
-    because it shares too few blocks with the others, or because nobody has enough of them."""
+    because it failed in a round, shares too few blocks with the others, or nobody has enough of them."""
     iteration_ns: float
     """Geometric mean over `over` of the median iteration time."""
     times_fastest: float | None
@@ -53,6 +67,8 @@ class Standing:
     """Of `speed_up`; None with fewer than FEWEST_ROUNDS blocks."""
     over: tuple[Hashable, ...]
     """The blocks that this rests on."""
+    beside: Beside | None = None
+    """Of a member that failed, if it ran FEWEST_ROUNDS blocks or more with the fastest."""
 
     @property
     def rounds(self) -> int:
@@ -61,18 +77,37 @@ class Standing:
 
 
 def rank(
-    iterations: Mapping[int, Times], out: Collection[int] = (), baseline: int = BASELINE
+    iterations: Mapping[int, Times],
+    out: Collection[int] = (),
+    baseline: int = BASELINE,
+    *,
+    failed: Collection[int] = (),
 ) -> list[Standing]:
     """The standings of members: those that are compared, fastest first, then the others. Who is `out` is compared
-    where it leaves the others enough blocks."""
+    where it leaves the others enough blocks; who `failed` has no place, unless all have failed."""
     known = {member: times for member, times in iterations.items() if times}
     if not known:
         return []
-    group = compared(known, out)
+    group = compared({one: times for one, times in known.items() if one not in failed} or known, out)
     over = tuple(block for block in known[group[0]] if all(block in known[member] for member in group))
     mean = {member: geometric([known[member][block] for block in over]) for member in group}
     order = sorted(group, key=mean.__getitem__)
-    enough, pairs = len(over) >= FEWEST_ROUNDS, max(1, math.comb(len(order), 2))
+    enough = len(over) >= FEWEST_ROUNDS
+    shared = {
+        member: [block for block in known[order[0]] if block in known[member]]
+        for member in known
+        if member in failed and member not in mean
+    }
+    besides = [member for member, blocks in shared.items() if enough and len(blocks) >= FEWEST_ROUNDS]
+    pairs = max(1, math.comb(len(order) + len(besides), 2))
+
+    def beside(member: int) -> Beside | None:
+        if member not in besides:
+            return None
+        ratios = [known[member][block] / known[order[0]][block] for block in shared[member]]
+        interval = _interval(ratios, ERROR / pairs)
+        assert interval is not None, "there are enough"
+        return Beside(fastest=order[0], times=geometric(ratios), interval=interval, rounds=len(ratios))
 
     def interval_of(slow: int, fast: int) -> Interval | None:
         return _interval([known[slow][block] / known[fast][block] for block in over], ERROR / pairs)
@@ -107,6 +142,7 @@ def rank(
             speed_up=None,
             speed_up_interval=None,
             over=tuple(times),
+            beside=beside(member),
         )
         for member, times in sorted(known.items())
         if member not in mean

@@ -64,8 +64,8 @@ class Standing(Schema):
     """Its place among the race's members, from 0."""
     name: str
     rank: int | None
-    """1: the fastest, and whoever cannot be told apart from it. Null: it has no place, because it has no figures, or
-    too few rounds that the others ran, too; `remark` says why."""
+    """1: the fastest, and whoever cannot be told apart from it. Null: it has no place, because it failed in a round,
+    has no figures, or too few rounds that the others ran, too; `remark` says why."""
     iteration_ms: float | None
     """Geometric mean over `rounds` of the median time of an iteration, the slowest worker's. Of those that have a
     place it is over the same rounds."""
@@ -106,7 +106,8 @@ class Standing(Schema):
     out: str | None
     """Why it takes part no more: value, rule and remedy of what it was refused for, or how its job ended."""
     remark: str | None
-    """What to know of its place, or why it has none: `failed in round 2: 1 round is too few to rank it`."""
+    """What to know of its place, or why it has none: `failed in round 2: 1 round is too few to rank it`. Of who failed
+    after three rounds or more: how it compares with the fastest over the rounds that both ran."""
     joined_s: float | None
     """How long after the first member it began, where it joined later. The rounds that were over by then it ran by
     itself: they are compared with nobody's. Null: it was there from the beginning."""

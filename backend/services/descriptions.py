@@ -2,9 +2,10 @@
 code. Where a process has loaded torch already (`forks.py`), one takes some tenths of a second, else some seconds.
 
 The cache is keyed by the model's and the data's specification and by the state of the files behind them (names, sizes,
-times of modification): Python files of the model, all files of the data's directory and of every path that the data's
-options name. So an edited model is described anew, and so are data that grew. Data that a user's code finds elsewhere
-are not seen to change. Failures are not cached; only who asks again in the same request is told the same.
+times of modification): those that name PyTorch's version, Python files of the model, all files of the data's directory
+and of every path that the data's options name. So an edited model is described anew, and so are data that grew. Data
+that a user's code finds elsewhere are not seen to change. Failures are not cached; only who asks again in the same
+request is told the same.
 """
 
 from __future__ import annotations
@@ -175,6 +176,7 @@ def key_of(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:
     files = [Path(data.directory)] if data.directory else []
     content = [
         request,
+        list(_pytorch()),
         [list(_state(folder, ".py")) for folder in code],
         [list(_state(folder, "")) for folder in files],
         [list(_grown(path)) for path in _paths(data.options)],
@@ -183,12 +185,16 @@ def key_of(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:
 
 
 def _engine() -> tuple[tuple[str, int, int], ...]:
-    """The state of the engine's code, and of PyTorch where that is installed: a new version writes these files anew."""
+    """The state of the engine's code, and of PyTorch."""
+    return (*_state(ENGINE, ".py"), *_pytorch())
+
+
+def _pytorch() -> Iterable[tuple[str, int, int]]:
+    """The state of PyTorch where that is installed: a new version writes these files anew. Nothing is loaded."""
     found = find_spec("torch")
-    if found is None or found.origin is None:
-        return tuple(_state(ENGINE, ".py"))
-    torch = Path(found.origin)
-    return (*_state(ENGINE, ".py"), *_grown(torch), *_grown(torch.with_name("version.py")))
+    if found is not None and found.origin is not None:
+        torch = Path(found.origin)
+        yield from (*_grown(torch), *_grown(torch.with_name("version.py")))
 
 
 def _paths(options: Mapping[str, Any]) -> Iterable[Path]:

@@ -30,6 +30,7 @@ from backend.executors import process
 
 LOADED = ("torch", "torch._dynamo", "backend.executors.watchdog", "engine.models.describe")
 """The first operation without values would load the second one."""
+READS_SOURCES = "engine.instrumentation.unwatched"
 MOST_BYTES = 2**20
 """Of a request: an environment."""
 _DESCRIPTORS = 5
@@ -106,6 +107,8 @@ def _load(control: socket.socket) -> None:
     process.become_subreaper()
     for name in LOADED:
         import_module(name)
+    # Which code asks for a parameter's class is found in the sources of what has been imported, once in each process.
+    import_module(READS_SOURCES).why_unwatched(import_module("torch").nn.Parameter)
     _end_while_loading(control, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.collect()

@@ -24,6 +24,7 @@ from backend.races.spec import RaceSpec
 from backend.services import keys
 from backend.services.errors import Conflict
 from backend.services.jobs import Jobs
+from backend.services.remarks import ended_so
 from backend.services.removal import DELETED
 from backend.services.stored import race_of
 from backend.services.stored_races import FAILED, FINISHED, RUNNING
@@ -85,7 +86,7 @@ class Racing:
                 return False  # its end wakes us
             cell = Cell(run.member, run.condition)
             if made.state != State.SUCCEEDED and cell not in outs:
-                self._leave_out(race_id, cell, f"round {run.round + 1}: {made.state}: {made.message or '-'}")
+                self._leave_out(race_id, cell, ended_so(run.round, made.state, made.message))
                 return True
         done = {Run(run.round, Cell(run.member, run.condition)) for run, _ in runs}
         chosen = following(len(spec.members), len(conditions(spec)), spec.rounds, done, outs)

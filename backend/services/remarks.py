@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from backend.lifecycle import State
+from backend.races.ranking import Beside
 from backend.races.spec import FEWEST_ROUNDS
+from backend.rounding import SPEED_UP
+from engine.telemetry.comparison import certainty, may_be_chance
 
 BY_ITSELF = "ran by itself: times between it and the others are not compared within rounds"
 
@@ -21,6 +27,10 @@ class Happened:
     """Whether it has a place."""
     lost: str | None = None
     """`failed in round 2`: the job that ended it. None: none did."""
+    failed: bool = False
+    """Whether it takes part no more, and nobody cancelled it."""
+    beside: str | None = None
+    """How it compares with the fastest, where it has no place because it failed (`beside_fastest`)."""
     deleted: int = 0
     """So many of its jobs were deleted."""
     joined_s: float | None = None
@@ -33,6 +43,11 @@ def remark(what: Happened, *, running: bool) -> str | None:
     """As it follows on the member's name: `failed in round 2: 1 round is too few to rank it`. None: nothing to say."""
     if what.other_model and not what.compared:
         return f"does not compare: {what.other_model}"
+    if what.failed and (what.placed or what.rounds >= FEWEST_ROUNDS):
+        ended = what.lost or "takes part no more"
+        if what.placed:
+            return ended
+        return f"{ended} and has no place" + (f": {what.beside}" if what.beside else "")
     if what.joined_s is not None and what.rounds:
         joined = f"joined {_span(what.joined_s)} after the others began"
         without = "the rounds that it ran by itself do not count"
@@ -46,6 +61,27 @@ def remark(what: Happened, *, running: bool) -> str | None:
     gone = f"has lost the figures of {_jobs(what.deleted)}, which somebody deleted" if what.deleted else None
     why = what.lost or gone or alone
     return f"{why}: {few}" if why and what.rounds else why
+
+
+def ended_so(round_: int, state: str, message: str | None) -> str:
+    """Why a member takes part no more whose job of a round (from 0) ended without success."""
+    return f"round {round_ + 1}: {state}: {message or '-'}"
+
+
+def was_cancelled(out: str) -> bool:
+    """Whether somebody cancelled the job for which a member takes part no more (`ended_so`): that says nothing of the
+    member."""
+    return re.match(rf"round \d+: {State.CANCELLED}: ", out) is not None
+
+
+def beside_fastest(found: Beside | None, names: Sequence[str]) -> str | None:
+    """`in the 3 rounds that both ran its step took 0.91x as long as p3's (0.90x to 0.92x)`."""
+    if found is None:
+        return None
+    ends = " to ".join(SPEED_UP.format(end) for end in found.interval)
+    sure = may_be_chance(found.interval) if certainty(found.times, found.interval) == "chance" else ends
+    took = f"its step took {SPEED_UP.format(found.times)} as long as {names[found.fastest]}'s ({sure})"
+    return f"in the {found.rounds} rounds that both ran {took}"
 
 
 def deleted(count: int) -> str:

@@ -23,7 +23,7 @@ from backend.races.order import Run
 from backend.races.spec import RaceSpec, labels
 from backend.schemas import races as schema
 from backend.schemas.telemetry import Processors as ShownProcessors
-from backend.services.remarks import Happened, remark
+from backend.services.remarks import Happened, beside_fastest, remark, was_cancelled
 from backend.services.remember import Remembered
 from backend.services.suggestions import LargestLayer
 from backend.services.verdict import gains, sentence
@@ -59,6 +59,11 @@ class Course:
     """Who takes part no more, and why."""
     deleted: Collection[tuple[Cell, int]] = ()
     """Jobs that somebody deleted."""
+
+    @property
+    def failed(self) -> set[Cell]:
+        """Who takes part no more, and was not cancelled."""
+        return {cell for cell, reason in self.outs.items() if not was_cancelled(reason)}
 
 
 class Standings:
@@ -102,6 +107,7 @@ class Standings:
                 for member, rounds in seen.items()
             },
             {cell.member for cell in course.outs if cell.condition == number},
+            failed={cell.member for cell in course.failed if cell.condition == number},
         )
         shown = {standing.member: standing for standing in ranked}
         joined = joined_ns(course.made, number)
@@ -167,6 +173,8 @@ class Standings:
                     compared=found is not None and found.times_fastest is not None,
                     placed=found is not None and found.rank is not None,
                     lost=_lost(jobs),
+                    failed=Cell(member, condition) in course.failed,
+                    beside=beside_fastest(found.beside if found else None, labels(course.spec.members)),
                     deleted=sum(cell == Cell(member, condition) for cell, _ in course.deleted),
                     joined_s=joined[member] / 1e9 if member in joined else None,
                     other_model=self._other_model(jobs.values(), first.values()),

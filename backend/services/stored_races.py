@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import cast
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from backend.db import models
@@ -19,7 +19,7 @@ from backend.races.spec import FEWEST_ROUNDS, RaceSpec, labels
 from backend.schemas import races as schema
 from backend.services.errors import NotFound
 from backend.services.race_waits import waits
-from backend.services.remarks import deleted
+from backend.services.remarks import deleted, was_cancelled
 from backend.services.standings import Course
 from backend.services.stored import race_of, source_name
 from backend.services.times import moment, moment_or_none
@@ -107,12 +107,16 @@ def notes(course: Course, summary: schema.RaceSummary) -> list[str]:
 
 
 def _decided(session: Session, race_id: str) -> bool:
-    """Whether two members have ended so many rounds under one condition that a difference could be called one."""
-    run = models.RaceRun
+    """Whether two members have ended so many rounds under one condition that a difference could be called one, and
+    have not failed in another round."""
+    run, out = models.RaceRun, models.RaceOut
+    reasons = session.execute(select(out.member, out.condition, out.reason).where(out.race_id == race_id))
+    failed = [(member, condition) for member, condition, reason in reasons if not was_cancelled(reason)]
     whole = (
         select(run.condition)
         .join(models.Job, models.Job.id == run.job_id)
         .where(run.race_id == race_id, models.Job.state == State.SUCCEEDED)
+        .where(tuple_(run.member, run.condition).not_in(failed))
         .group_by(run.condition, run.member)
         .having(func.count() >= FEWEST_ROUNDS)
         .subquery()

@@ -39,6 +39,7 @@ from engine.models.cut import find_cuts
 from engine.models.factors import counting_rows, find_factors
 from engine.models.failed import failed_in
 from engine.models.fit import fitted
+from engine.models.meta_kernels import quick
 from engine.models.suited import check_suited
 from engine.models.waits import WaitFinder
 from engine.plan.description import (
@@ -164,11 +165,12 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     scores: list[int] = []
     model: nn.Module | None = None
     try:
-        with torch.device("meta"):
-            model = build_model(source, precision)
-        _check_length(model, dataset)
-        batch = on("meta", inputs), on("meta", targets)
-        described = describe(model, *batch, name, task, scores, autocast=autocast)
+        with quick():
+            with torch.device("meta"):
+                model = build_model(source, precision)
+            _check_length(model, dataset)
+            batch = on("meta", inputs), on("meta", targets)
+            described = describe(model, *batch, name, task, scores, autocast=autocast)
     except Exception as meta_error:  # a model that looks at values cannot run without them
         try:
             model = build_model(source, precision)

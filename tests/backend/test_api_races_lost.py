@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import html
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -20,11 +21,12 @@ from backend.scheduler import changes, record
 from backend.scheduler.decide import Wait
 from backend.schemas.races import RaceView
 from backend.services.racing import Racing
+from backend.tables import RaceTable
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
 from tests.backend.job_specs import job_spec
 from tests.backend.posted_run import Posted, end_attempt, record_steps, start_attempt
-from tests.backend.raced_jobs import next_job, race_spec, run, show, submit
+from tests.backend.raced_jobs import SLOWER, next_job, race_spec, run, show, submit
 
 
 def test_a_member_whose_model_was_edited_in_between_is_not_compared(
@@ -193,6 +195,46 @@ def test_a_job_that_fails_takes_its_member_out(api: TestClient, racing: Racing, 
     (p3,) = [s for s in race["rankings"][0]["standings"] if s["name"] == "p3"]
     assert p3["out"] == "round 1: failed: no memory"
     assert (race["state"], race["jobs"], race["jobs_ended"]) == ("finished", 4, 4)
+
+
+def test_who_failed_late_has_no_place_wherever_it_is_said(
+    api: TestClient, racing: Racing, tmp_path: Path
+) -> None:
+    """The fastest fails in its fourth round: it is not named the fastest, and the others keep all four."""
+    race = submit(api, "p3", "ring-allreduce", "parameter-server", rounds=4)
+    failed = ""
+    while (job_id := next_job(api, racing, race)) is not None:
+        job = api.get(f"/api/v1/jobs/{job_id}").json()
+        posted = start_attempt(api, job_id, tmp_path / job_id)
+        record_steps(posted, slower=SLOWER[job["strategy"]])
+        posted.post_all(api)
+        if job["strategy"] == "p3" and "round 4" in job["name"]:
+            failed = job_id
+            fail(api, posted)
+        else:
+            end_attempt(api, posted)
+    shown = show(api, race)
+    (ranking,) = shown["rankings"]
+    assert [(one["name"], one["rank"], one["rounds"]) for one in ranking["standings"]] == [
+        ("ring-allreduce", 1, 4), ("parameter-server", 2, 4), ("p3", None, 3),
+    ]  # fmt: skip
+    assert ranking["standings"][2]["remark"] == (
+        "failed in round 4 and has no place: in the 3 rounds that both ran its step took 0.50x as long as "
+        "ring-allreduce's (0.50x to 0.50x)"
+    )
+    assert shown["decided"]
+    sentence = ranking["sentence"]
+    assert sentence.startswith("ring-allreduce finishes a step 1.50x sooner than parameter-server")
+    assert f"p3 {ranking['standings'][2]['remark']}" in sentence
+    view = RaceView.model_validate(shown)
+    page = html.unescape(api.get(f"/api/v1/races/{race['id']}/report").text)
+    for text in (report(view), " ".join(repr(RaceTable.of(view)).split()), page):
+        assert sentence in text
+        assert "p3 takes no part: round 4: failed: no memory" in re.sub("</?b>", "", text)
+    delete(api, failed)
+    assert place_of(api, race, "p3")["rank"] is None, "nor without the job that failed"
+    delete(api, *ranking["standings"][1]["job_ids"])
+    assert not show(api, race)["decided"], "one is left"
 
 
 def test_the_figure_says_of_who_dropped_out_what_the_page_says(

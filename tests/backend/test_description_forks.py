@@ -18,7 +18,7 @@ from backend.client import Client
 from backend.executors import process
 from backend.services import forker
 from backend.services.describing import SOURCE, Allowance
-from backend.services.descriptions import Descriptions, _engine
+from backend.services.descriptions import Descriptions, _engine, key_of
 from backend.services.forks import Fork, Forks
 from engine.errors import UserError
 from engine.models.describe import describe_request
@@ -33,7 +33,7 @@ LINEAR = "return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)
 HOLDS = """
 import os, sys, time
 from pathlib import Path
-from backend.services.descriptions import Descriptions, _engine
+from backend.services.descriptions import Descriptions, _engine, key_of
 found = Descriptions(Path(sys.argv[1]))
 found.load()
 print(found._forks.pid, flush=True)
@@ -117,6 +117,13 @@ def test_each_fork_draws_other_numbers(loaded: Descriptions, tmp_path: Path) -> 
     forks = [line.split() for line in (tmp_path / "mine.py.drawn").read_text().splitlines()]
     for first, second in zip(*forks, strict=True):
         assert first != second
+
+
+def test_a_fork_does_not_read_the_sources_of_what_is_loaded_again(
+    loaded: Descriptions, tmp_path: Path
+) -> None:
+    body = "from engine.instrumentation.class_identity import _READ\nraise ValueError(len(_READ) > 100)"
+    assert "ValueError: True" in refused(loaded, tmp_path, body).rule
 
 
 def test_a_fork_holds_nothing_of_the_server_s(loaded: Descriptions, tmp_path: Path) -> None:
@@ -302,7 +309,7 @@ def test_where_none_can_be_loaded_the_log_says_so_once_until_something_has_chang
     assert all("Each description starts a process anew" in line for line in said)
 
 
-def test_a_forker_is_replaced_where_another_torch_is_installed(
+def test_a_forker_and_a_description_are_replaced_where_another_torch_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is installed is looked for, not what somebody has loaded; nothing is loaded for that."""
@@ -310,15 +317,21 @@ def test_a_forker_is_replaced_where_another_torch_is_installed(
     package.mkdir()
     (package / "__init__.py").write_text("raise AssertionError('it is only looked for')")
     (package / "version.py").write_text("__version__ = '2.9'")
-    here = _engine()
+    small = SourceSpec(name="mlp"), SourceSpec(name="digits")
+
+    def seen() -> tuple[object, str]:
+        return _engine(), key_of({}, *small)
+
+    here = seen()
     monkeypatch.delitem(sys.modules, "torch")
     monkeypatch.syspath_prepend(tmp_path)
-    found = [_engine()]
+    found = [seen()]
     (package / "version.py").write_text("__version__ = '2.10'")
-    found.append(_engine())
+    found.append(seen())
     (package / "__init__.py").write_text("raise AssertionError('and is another one')")
-    found.append(_engine())
-    assert len({here, *found}) == 4
+    found.append(seen())
+    for each in zip(here, *found, strict=True):
+        assert len(set(each)) == 4
     assert "torch" not in sys.modules
 
 

@@ -308,6 +308,28 @@ def test_what_is_described_or_measured_ends_when_its_client_leaves(tmp_path: Pat
         assert kept["items"] == []
 
 
+@pytest.mark.usefixtures("server_lane")
+def test_a_prediction_of_memory_ends_when_its_client_leaves(tmp_path: Path) -> None:
+    body = (
+        "import sys; from torch import nn\n"
+        "    if 'engine.liveness.peak' in sys.modules: time.sleep(600)\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))"
+    )
+    spec = job_spec(model=counts(tmp_path, body))
+    with (
+        LiveServer(tmp_path / "data", scheduler=False, warm_jobs=True) as server,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        client = httpx.Client(trust_env=False)
+        asked = threads.submit(client.post, f"{server.url}/api/v1/plans/memory", json=spec, timeout=300)
+        until(lambda: len(described(tmp_path)) == 2, "it is described, and then predicted")
+        leave(client)
+        assert asked.exception() is not None
+        expect_end(described(tmp_path)[1])
+        other = httpx.post(f"{server.url}/api/v1/plans/memory", json=job_spec(), timeout=120, trust_env=False)
+        assert other.status_code == 200, "nobody waits behind it"
+
+
 @warm_process
 def test_who_waits_for_the_same_model_gets_it_although_the_first_one_leaves(tmp_path: Path) -> None:
     model = SourceSpec(

@@ -13,7 +13,6 @@ from backend.races.field import Cell, cells, conditions, job
 from backend.races.order import Run, following, schedule
 from backend.races.ranking import crossings, rank
 from backend.races.spec import RaceSpec, labels
-from backend.services.remarks import Happened, remark
 from backend.services.standings import Shown, _standing
 from backend.services.verdict import sentence
 from engine.errors import UserError
@@ -214,7 +213,8 @@ def test_who_has_run_too_few_rounds_is_level_with_nobody() -> None:
 def test_who_misses_a_round_is_compared_over_the_rounds_that_both_ran() -> None:
     """By the mean over all its rounds the faster one would come last: one of them was slow, alone."""
     ran = {0: {0: 100e6, 1: 100.5e6, 2: 99.8e6, 3: 250e6}, 1: {0: 110e6, 1: 111e6, 2: 110e6}}
-    first, second = rank(ran, {1})
+    first, second = rank(ran)
+    assert rank(ran, {1}) == [first, second], "its job was cancelled, which says nothing of it"
     assert [(s.member, s.rank, s.over) for s in (first, second)] == [(0, 1, (0, 1, 2)), (1, 2, (0, 1, 2))]
     assert second.times_fastest == pytest.approx(second.iteration_ns / first.iteration_ns)
     assert sentence([first, second], ["a", "b"], 4, lambda fast, slow: None) == (
@@ -294,30 +294,6 @@ def test_a_race_that_has_ended_awaits_nothing() -> None:
     assert ended({}, "cancelled", {}) == (
         "No member has figures. The race was cancelled before its first round had ended"
     )
-
-
-def test_what_is_said_of_members_without_a_place() -> None:
-    base: dict[str, Any] = {"rounds": 2, "compared": False, "placed": False}
-    for given, running, said in (
-        ({"lost": "failed in round 3"}, False, "failed in round 3: 2 rounds are too few to rank it"),
-        ({"lost": "failed in round 1", "rounds": 0}, False, "failed in round 1"),
-        ({}, True, "still runs: 2 rounds are too few to rank it"),
-        ({"compared": True}, True, None),
-        ({"compared": True, "placed": True, "lost": "failed in round 4"}, False, None),
-        (
-            {"deleted": 1},
-            False,
-            "has lost the figures of 1 job, which somebody deleted: 2 rounds are too few to rank it",
-        ),
-        (
-            {"joined_s": 1320.0, "rounds": 3},
-            False,
-            "joined 22 min after the others began and ran by itself: times between it and the others are not compared "
-            "within rounds",
-        ),
-        ({"other_model": "the model is another one"}, False, "does not compare: the model is another one"),
-    ):
-        assert remark(Happened(**{**base, **given}), running=running) == said, given
 
 
 def made(*order: tuple[int, int]) -> dict[Run, int]:

@@ -5,7 +5,7 @@ import type { WaitKey } from "../lib/why";
 import { timed, timedMore } from "../live/costs";
 import { client, unwrap } from "./client";
 import { FIGURE, figureOptions, PAGED } from "./shared";
-import type { Race, Theme } from "./types";
+import type { JobSpec, Race, Theme } from "./types";
 
 // Every query that changes while jobs run says so in `meta.jobs`: the ids of the jobs that it shows, or "all".
 // live/refresher.ts asks for it again when a notice says that one of them changed.
@@ -254,6 +254,18 @@ export const raceQuery = (ids: string[], params: RaceParams) =>
     enabled: ids.length > 0,
     ...FIGURE,
     meta: { jobs: ids },
+  });
+
+/** What a worker of the job would hold in memory: asked for by `refetch` alone, since it takes seconds of a processor. Who
+ * leaves or asks about another specification is waited for no longer: the service ends what it has begun. */
+export const memoryQuery = (spec: JobSpec) =>
+  queryOptions({
+    queryKey: ["memory", JSON.stringify(spec)],
+    queryFn: ({ signal }) => unwrap(client.POST("/api/v1/plans/memory", { body: spec, signal })),
+    enabled: false,
+    retry: false,
+    // A person's own code may be another one when they come back.
+    gcTime: 0,
   });
 
 /** Every device, and which job holds it. */

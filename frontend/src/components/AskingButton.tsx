@@ -8,6 +8,8 @@ interface Props {
   testId: string;
   pending: boolean;
   onAsk: () => void;
+  /** Stops waiting for the answer, where that ends what is done for it. */
+  onCancel?: () => void;
   /** What stands beside the button. */
   children: ReactNode;
   error: Error | null;
@@ -15,7 +17,8 @@ interface Props {
 }
 
 /** A button that asks the service for something that takes seconds, what it does, and why it could not. */
-export function AskingButton({ icon, label, testId, pending, onAsk, children, error, problemTestId }: Props) {
+export function AskingButton(props: Props) {
+  const { icon, label, testId, pending, onAsk, onCancel, children, error, problemTestId } = props;
   return (
     <>
       <Group gap="sm">
@@ -29,6 +32,11 @@ export function AskingButton({ icon, label, testId, pending, onAsk, children, er
         >
           {label}
         </Button>
+        {pending && onCancel && (
+          <Button size="compact-sm" variant="subtle" onClick={onCancel} data-testid={`${testId}-cancel`}>
+            Cancel
+          </Button>
+        )}
         <Text size="xs" c="dimmed">
           {children}
         </Text>

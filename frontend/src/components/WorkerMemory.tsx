@@ -10,24 +10,21 @@ import { usePrediction } from "./usePrediction";
 
 interface Props {
   /** The specification whose plan is shown. */
-  spec: () => JobSpec;
+  spec: JobSpec;
   /** What its file is called. */
   file: string;
 }
 
-/** Predicts, for who asks, what a worker of the job would hold in memory. Another specification needs another key. */
+/** Predicts, for who asks, what a worker of the job would hold in memory. It ends where they leave. */
 export function WorkerMemory({ spec, file }: Props) {
-  const predict = usePrediction(spec);
-  const found = predict.data;
+  const { data: found, ...asking } = usePrediction(spec);
   return (
     <Stack gap="xs" mt="sm">
       <AskingButton
         icon={<IconRulerMeasure size={14} />}
         label="Predict a worker's memory"
         testId="predict-memory"
-        pending={predict.isPending}
-        onAsk={() => predict.mutate()}
-        error={predict.error}
+        {...asking}
         problemTestId="memory-problem"
       >
         {found ? highest(found) : "On the host, without running the job. Takes seconds."}

@@ -24,9 +24,8 @@ interface Props {
 
 /** What workers held in memory over the steps and by layer, beside what is predicted, for who asks. */
 export function MemoryPanel({ job, attempt, ...figure }: Props) {
-  const predict = usePrediction(() => job.spec);
+  const { data: found, ...asking } = usePrediction(job.spec);
   const held = useQuery(heldQuery(job.id, attempt)).data;
-  const found = predict.data;
   const rows = held ? heldRows(held) : [];
   const predictable = job.plan.peer === null && job.spec.fidelity === "train";
   return (
@@ -41,9 +40,7 @@ export function MemoryPanel({ job, attempt, ...figure }: Props) {
               icon={<IconRulerMeasure size={14} />}
               label="Predict the peak"
               testId="predict-peak"
-              pending={predict.isPending}
-              onAsk={() => predict.mutate()}
-              error={predict.error}
+              {...asking}
               problemTestId="peak-problem"
             >
               {found

@@ -19,7 +19,7 @@ export function PlanPanel({ jobName, plan, spec, layer }: Props) {
       <TakeTable file={`${jobName} plan`} rows={() => planRows(plan)}>
         <PlanTable plan={plan} layer={layer} />
       </TakeTable>
-      {plan.peer === null && spec.fidelity === "train" && <WorkerMemory spec={() => spec} file={jobName} />}
+      {plan.peer === null && spec.fidelity === "train" && <WorkerMemory spec={spec} file={jobName} />}
     </Paper>
   );
 }

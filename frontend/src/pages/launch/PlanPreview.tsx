@@ -78,11 +78,7 @@ function Answer({ preview }: { preview: ReturnType<typeof usePlanPreview> }) {
       <>
         <Found plan={preview.data} again={preview.outdated && !preview.held} dimmed={preview.held} />
         {!preview.outdated && !preview.held && preview.data.peer === null && (
-          <WorkerMemory
-            key={preview.asked}
-            spec={() => JSON.parse(preview.asked) as JobSpec}
-            file={preview.data.strategy}
-          />
+          <WorkerMemory spec={JSON.parse(preview.asked) as JobSpec} file={preview.data.strategy} />
         )}
       </>
     );
