@@ -39,8 +39,12 @@ from engine.transport.plane import DataPlaneChoice, asked
 
 _TOKEN = "mesh-token"
 RESUMED = "resumed.json"
+CHECKPOINTS = "checkpoints"
+"""The folder's name, of an attempt outside of a service in the attempt's directory, else in the job's."""
 _MOST_BYTES = 1000
-_NOT_TRAINED = frozenset({"name", "baseline", "retry", "priority", "telemetry", "evaluation", "checkpoint", "faults"})
+_NOT_TRAINED = frozenset(
+    {"name", "baseline", "retry", "priority", "telemetry", "evaluation", "checkpoint", "faults"}
+)
 """Of a job: what changes nothing of what is trained."""
 REPLAY = "replay"
 """The device of a rehearsal's workers: they wait as long as their profile says (`engine/replay/device.py`)."""
@@ -138,7 +142,7 @@ class Launch:
         said = {name: value for name, value in plain.items() if name not in _NOT_TRAINED}
         whole = json.dumps([self.model.checksum, to_plain(self.plan), said], sort_keys=True)
         return Store(
-            self.directory / "checkpoints" if self.checkpoints is None else self.checkpoints,
+            self.directory / CHECKPOINTS if self.checkpoints is None else self.checkpoints,
             fingerprint=hashlib.sha256(whole.encode()).hexdigest(),
             keep=self.job.checkpoint.keep,
         )

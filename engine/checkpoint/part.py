@@ -75,6 +75,15 @@ def under(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(start): held for name, held in state.items() if name.startswith(start)}
 
 
+def parted(state: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """`state` by what its names begin with, before the first `/`."""
+    found: dict[str, dict[str, Tensor]] = {}
+    for name, held in state.items():
+        first, _, rest = name.partition("/")
+        found.setdefault(first, {})[rest] = held
+    return found
+
+
 def nested(states: Mapping[Any, Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Several states as one, each under its key."""
     return {f"{key}/{name}": held for key, state in states.items() for name, held in state.items()}

@@ -6,8 +6,8 @@
       manifest.json          all parts with their lengths and sums; written by worker 0 when all are there
 
 A checkpoint is one when its manifest is there and every part is as the manifest says; anything else is the rest of one
-that was being written when the attempt ended, or is damaged. CRC-32 finds what disks and broken-off writes do to a file;
-it does not stop somebody who wants to deceive, who could write here anyway.
+that was being written when the attempt ended, or is damaged. CRC-32 finds what disks and broken-off writes do to a
+file; it does not stop somebody who wants to deceive, who could write here anyway.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Store:
         self._keep = keep
 
     def begin(self) -> int | None:
-        """Before any party of a new attempt writes: the step of the newest checkpoint that is whole, None where there is
-        none. What is newer, or not whole, is removed: the attempt writes these steps again. Says so in the log."""
+        """Before any party of a new attempt writes: the step of the newest checkpoint that is whole, None where there
+        is none. What is newer, or not whole, is removed, which the log says: the attempt makes these steps again."""
         for step in sorted(self._steps(), reverse=True):
             try:
                 self._verify(step)

@@ -61,7 +61,7 @@ class Writer:
             )
         except OSError as error:
             why = str(error)
-        if why is not None:
+        if why is not None and not self._over.is_set():
             _not_written(step, why)
 
     def _say_why(self, step: int, error: str) -> None:

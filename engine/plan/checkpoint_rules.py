@@ -24,7 +24,9 @@ def check_checkpoint(plan: Plan | Wrapper, job: JobSpec) -> None:
     consistency = plan.consistency
     if drifts(consistency):
         rule = f"under {consistency.mode} workers are in different steps, and no cut through them is made yet"
-        raise _refused(every, rule, f"Choose a strategy in which workers wait for one another, or: {_WITHOUT}")
+        raise _refused(
+            every, rule, f"Choose a strategy in which workers wait for one another, or: {_WITHOUT}"
+        )
     if any(layer.placement != "replicated" for layer in plan.layers):
         rule = "what other places than the workers hold of a model that is divided is not captured yet"
         raise _refused(every, rule, f"Choose a strategy in which every worker has the model, or: {_WITHOUT}")

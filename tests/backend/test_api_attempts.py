@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from engine.telemetry import absence
 from engine.telemetry.recorder import Recorder
+from engine.telemetry.resumption import RESUMED
 from tests.backend.job_specs import submit
 from tests.backend.posted_run import (
     STEP_MS,
@@ -105,6 +106,19 @@ def test_an_attempt_says_which_workers_it_went_on_without(
     assert found["text"].lower().startswith(f"{loss}. the others trained on".lower())
     assert "about one of 2 samples of a step" in found["text"]
     assert [one["lost"] for one in api.get(f"/api/v1/jobs/{run.job_id}").json()["attempts"]] == [[], []]
+
+
+def test_an_attempt_says_from_which_step_it_goes_on(api: TestClient, run: Posted, tmp_path: Path) -> None:
+    going = start_attempt(api, submit(api, "goes on")["id"], tmp_path)
+    worker = Recorder(0, "worker 0", lambda: 0, None, attempt=going.attempt, flush_s=3600)
+    worker.metric(RESUMED, 7, 7)
+    worker.close()
+    going.batches += worker.memory
+    going.post_all(api)
+    (attempt,) = api.get(f"/api/v1/jobs/{going.job_id}").json()["attempts"]
+    assert attempt["resumed_step"] == 7
+    earlier = api.get(f"/api/v1/jobs/{run.job_id}").json()["attempts"]
+    assert [one["resumed_step"] for one in earlier] == [None, None]
 
 
 def test_while_it_trains_an_attempt_says_which_workers_were_lost_and_which_joined_again(
