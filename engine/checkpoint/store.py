@@ -90,12 +90,9 @@ class Store:
         )
         write_whole(self.place(step) / f"{name}.json", json.dumps(said).encode(), sync=True)
 
-    def complete(
-        self, step: int, names: Collection[str], *, until_s: float, ended: Callable[[], bool]
-    ) -> str | None:
+    def complete(self, step: int, names: Collection[str], until_s: Callable[[], float]) -> str | None:
         """Worker 0: wait for all parts, write the manifest, and remove what is older than the newest. Answers why there
-        is no checkpoint, None where there is one. `until_s`: on the monotonic clock. `ended()`: whether to stop
-        waiting."""
+        is no checkpoint, None where there is one. `until_s()`: when to wait no longer, on the monotonic clock."""
         parts: dict[str, Written] = {}
         while missing := [name for name in names if name not in parts]:
             for name in missing:
@@ -107,7 +104,7 @@ class Store:
                     return f"{name} could not write its part: {said['error']}"
                 parts[name] = Written(bytes=said["bytes"], crc32=said["crc32"])
             if len(parts) < len(names):
-                if ended() or time.monotonic() > until_s:
+                if time.monotonic() > until_s():
                     self._remove(step)
                     return f"there was no word from {', '.join(sorted(set(names) - parts.keys()))}"
                 time.sleep(_LOOK_S)

@@ -16,6 +16,8 @@ from engine.checkpoint.store import Store
 
 PATIENCE_S = 120.0
 """How long worker 0 waits for a word of every other party. They capture within a step of each other, and then write."""
+LAST_S = 10.0
+"""The same, once training is over: a shard may not have come to the step behind the last cut."""
 
 
 class Writer:
@@ -27,7 +29,7 @@ class Writer:
         self._name = name
         self._all_names = all_names
         self._thread: threading.Thread | None = None
-        self._over = threading.Event()
+        self._until_s = 0.0
 
     def wait(self) -> None:
         """Until the last part is on the disk, or will not be."""
@@ -37,14 +39,15 @@ class Writer:
     def write(self, step: int, part: Part) -> None:
         """Begin to write; `part` is the writer's from now on."""
         self.wait()
+        self._until_s = time.monotonic() + PATIENCE_S
         self._thread = threading.Thread(
             target=self._write, args=(step, part), name=f"write {self._name}", daemon=True
         )
         self._thread.start()
 
     def close(self) -> None:
-        """Training is over: nobody waits any more for who has not said anything yet."""
-        self._over.set()
+        """Training is over."""
+        self._until_s = min(self._until_s, time.monotonic() + LAST_S)
         self.wait()
 
     def _write(self, step: int, part: Part) -> None:
@@ -56,12 +59,10 @@ class Writer:
         if not self._all_names:
             return
         try:
-            why = self._store.complete(
-                step, self._all_names, until_s=time.monotonic() + PATIENCE_S, ended=self._over.is_set
-            )
+            why = self._store.complete(step, self._all_names, lambda: self._until_s)
         except OSError as error:
             why = str(error)
-        if why is not None and not self._over.is_set():
+        if why is not None:
             _not_written(step, why)
 
     def _say_why(self, step: int, error: str) -> None:
