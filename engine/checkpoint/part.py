@@ -108,8 +108,8 @@ def write(part: Part, path: Path) -> Written:
     count = total = 0
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
-        for content in (len(said).to_bytes(8, "little"), said, *map(_bytes, part.tensors.values())):
-            view = memoryview(content)
+        head = memoryview(len(said).to_bytes(8, "little") + said)
+        for view in (head, *map(_bytes, part.tensors.values())):
             for start in range(0, len(view), _PIECE):
                 piece = view[start : start + _PIECE]
                 total = zlib.crc32(piece, total)

@@ -24,7 +24,7 @@ USER_CODE = Path(__file__).parent / "user_code"
 STEPS, EVERY = 12, 4
 SGD = {"name": "sgd", "learning_rate": 0.05}
 DEDICATED = {"servers": 1, "where": "dedicated"}
-KILLS = 10
+KILLS = 17
 """In the soak, of each case."""
 Case = tuple[str, dict[str, Any], dict[str, Any]]
 CASES: dict[str, Case] = {
@@ -125,6 +125,7 @@ def test_going_on_from_a_checkpoint_changes_no_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("case", [*CASES, *MORE])
 def test_going_on_changes_no_bit_whatever_the_strategy(case: str, tmp_path: Path) -> None:
     goes_on({**CASES, **MORE}[case], tmp_path)
@@ -146,6 +147,7 @@ def test_a_killed_job_goes_on_and_ends_as_one_without_checkpoints(tmp_path: Path
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("case", CASES)
 def test_kills_at_random_moments_change_no_bit(case: str, tmp_path: Path) -> None:
     """Of any process, also while checkpoints are written: each job is killed once or several times."""
@@ -156,7 +158,7 @@ def test_kills_at_random_moments_change_no_bit(case: str, tmp_path: Path) -> Non
     expected = succeeded(attempt(spec, tmp_path / "0", folder))
     takes_s, kills, resumed = time.monotonic() - begun, 0, 0
     number = 0
-    while kills < KILLS * 5 // len(CASES):
+    while kills < KILLS:
         for path in places(folder):
             for each in path.iterdir():
                 each.unlink()
