@@ -171,9 +171,13 @@ class Store:
                 yield int(number)
 
     def _prune(self) -> None:
-        whole = sorted(step for step in self._steps() if (self.place(step) / MANIFEST).exists())
-        for step in whole[: -self._keep]:
-            self._remove(step)
+        """What is older than the newest goes, but for those that are kept: also what is left of one whose removal was
+        broken off."""
+        steps = sorted(self._steps())
+        kept = [step for step in steps if (self.place(step) / MANIFEST).exists()][-self._keep :]
+        for step in steps:
+            if step not in kept and step < kept[-1]:
+                self._remove(step)
 
     def _remove(self, step: int) -> None:
         """The manifest first: what is left after a kill within this is no checkpoint."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.axes.consistency import CONSISTENCY
 from engine.errors import UserError
 from engine.plan.consistency import drifts, trains_alone
 from engine.plan.job import JobSpec
@@ -32,7 +33,7 @@ def check_checkpoint(plan: Plan | Wrapper, job: JobSpec) -> None:
         raise _refused(every, rule, f"Choose a strategy in which every worker has the model, or: {_WITHOUT}")
     if not trains_alone(consistency):
         return
-    if consistency.mode != "average":
+    if "in-turn" in CONSISTENCY[consistency.mode].traits:
         rule = f"under {consistency.mode} an average is under way in every step"
         raise _refused(every, rule, f"Choose local-sgd or model-average, or: {_WITHOUT}")
     period = consistency.exchange_period

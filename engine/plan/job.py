@@ -320,7 +320,7 @@ class JobSpec:
     retry: RetrySpec = RetrySpec()
     """What happens when it fails."""
     checkpoint: CheckpointSpec = CheckpointSpec()
-    """What another attempt goes on from."""
+    """Whether, and how often, its state is saved for another attempt to go on from."""
     priority: int = 0
     """Higher runs first; equal priorities run by age."""
 

@@ -167,6 +167,15 @@ def test_older_ones_are_removed_when_a_newer_one_is_whole(tmp_path: Path) -> Non
     assert steps_in(tmp_path) == [3, 4]
 
 
+def test_what_is_left_of_a_removal_that_was_broken_off_goes(tmp_path: Path) -> None:
+    store = store_of(tmp_path)
+    for step in (1, 2, 3):
+        write(store, step)
+    (store.place(1) / MANIFEST).unlink()
+    assert store.begin() == 3
+    assert steps_in(tmp_path) == [2, 3]
+
+
 def test_there_is_none_where_a_party_could_not_write(tmp_path: Path) -> None:
     store = store_of(tmp_path)
     store.say(4, "worker-0", parts.write(Part(), store.part(4, "worker-0")))
