@@ -28,11 +28,12 @@ KILLS = 17
 """In the soak, of each case."""
 Case = tuple[str, dict[str, Any], dict[str, Any]]
 CASES: dict[str, Case] = {
-    "p3": ("p3", {"slice_size": 300}, {}),
+    "p3, one-bit": ("p3", {**DEDICATED, "slice_size": 300, "codec": "one-bit"}, {}),
     "ring, one-bit": ("ring-allreduce", {"codec": "one-bit"}, {}),
     "p3, dgc": ("p3", {**DEDICATED, "slice_size": 300, "codec": "dgc"}, {"optimizer": SGD}),
 }
 MORE: dict[str, Case] = {
+    "p3": ("p3", {"slice_size": 300}, {}),
     "one worker": ("single", {}, {"cluster": {"workers": 1}}),
     "ring": ("ring-allreduce", {}, {}),
     "tree, qsgd": ("tree-allreduce", {"codec": "qsgd"}, {}),
@@ -134,7 +135,7 @@ def test_going_on_changes_no_bit_whatever_the_strategy(case: str, tmp_path: Path
 @pytest.mark.usefixtures("gang_lane")
 def test_a_killed_job_goes_on_and_ends_as_one_without_checkpoints(tmp_path: Path) -> None:
     """A worker is killed in the pass of step 9. The checkpoint of step 8 may be whole by then, or not."""
-    case, folder = CASES["p3, dgc"], tmp_path / "checkpoints"
+    case, folder = CASES["p3, one-bit"], tmp_path / "checkpoints"
     expected = succeeded(attempt(spec_of(case, tmp_path, every=None), tmp_path / "1", folder))
     assert places(folder) == []
     spec = spec_of(case, tmp_path)
