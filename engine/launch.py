@@ -10,12 +10,15 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   ready                  where the job goes on without a worker: written once every process is ready to
   joined/<party>.<n>.json  from which step on a worker contributes that was lost n times and has joined again
   spool/                 telemetry batches that the server has not acknowledged
+  resumed.json           from which step's checkpoint the attempt goes on, where it goes on from one
+  checkpoints/           the job's checkpoints (`engine/checkpoint/store.py`), unless they lie elsewhere
   result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)
   result/updates-0.bin   what the updates of server shard 0 consisted of, where the job has that recorded
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import time
@@ -23,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.checkpoint.store import Store
 from engine.plan.cluster import Party, host_of, parties
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -30,10 +34,18 @@ from engine.plan.plan import Consistency, Plan, Wrapper, replicas
 from engine.plan.scaling import scaled_model, scaled_plan
 from engine.plan.serde import from_plain, to_plain
 from engine.profile import Profile, profile_of
-from engine.regular import PRIVATE, write_whole
+from engine.regular import PRIVATE, read_regular, write_whole
 from engine.transport.plane import DataPlaneChoice, asked
 
 _TOKEN = "mesh-token"
+RESUMED = "resumed.json"
+CHECKPOINTS = "checkpoints"
+"""The folder's name, of an attempt outside of a service in the attempt's directory, else in the job's."""
+_MOST_BYTES = 1000
+_NOT_TRAINED = frozenset(
+    {"name", "baseline", "retry", "priority", "telemetry", "evaluation", "checkpoint", "faults"}
+)
+"""Of a job: what changes nothing of what is trained."""
 REPLAY = "replay"
 """The device of a rehearsal's workers: they wait as long as their profile says (`engine/replay/device.py`)."""
 
@@ -65,6 +77,9 @@ class Launch:
     is for who lives and makes no progress."""
     record: bool = True
     """False: of telemetry only the steps' own times are kept, to measure what the rest costs."""
+    checkpoints: Path | None = None
+    """The folder of the job's checkpoints, on a disk that all processes of all its attempts see; None: in the attempt's
+    directory."""
     data_plane: DataPlaneChoice = "python"
     """Who moves the bytes of its processes, as asked for: see `engine/transport/plane.py`."""
 
@@ -120,6 +135,35 @@ class Launch:
         """How often a worker that was lost is started anew, at most."""
         return self.job.cluster.restarts if self.job.cluster.worker_loss == "rejoin" else 0
 
+    @property
+    def cut_every(self) -> int | None:
+        """Steps between two checkpoints; None: there are none."""
+        return self.job.checkpoint.every_steps
+
+    def cuts(self) -> Store:
+        """The job's checkpoints."""
+        plain = to_plain(self.job)
+        said = {name: value for name, value in plain.items() if name not in _NOT_TRAINED}
+        whole = json.dumps([self.model.checksum, to_plain(self.plan), said], sort_keys=True)
+        return Store(
+            self.directory / CHECKPOINTS if self.checkpoints is None else self.checkpoints,
+            fingerprint=hashlib.sha256(whole.encode()).hexdigest(),
+            keep=self.job.checkpoint.keep,
+        )
+
+    def find_cut(self) -> int | None:
+        """Before any process of the attempt starts: the step of the checkpoint that it goes on from; None: it begins.
+        All of its processes read the same."""
+        step = self.cuts().begin() if self.cut_every is not None else None
+        if step is not None:
+            write_json(self.directory / RESUMED, {"step": step})
+        return step
+
+    @property
+    def resumed(self) -> int | None:
+        """The step of the checkpoint that the attempt goes on from; None: it begins."""
+        return resumed_step(self.directory) if self.cut_every is not None else None
+
     def joined(self, party: Party, incarnation: int) -> Path:
         """Where a worker that was started anew says at which step it has joined."""
         return self.directory / "joined" / f"{slug(party.name)}.{incarnation}.json"
@@ -159,6 +203,7 @@ class Launch:
             "deadline_s": self.deadline_s,
             "record": self.record,
             "data_plane": self.data_plane,
+            "checkpoints": None if self.checkpoints is None else str(self.checkpoints),
             "profile": to_plain(self.profile),
         }
         write_json(self.directory / "launch.json", data)
@@ -183,6 +228,7 @@ class Launch:
             deadline_s=data["deadline_s"],
             record=data["record"],
             data_plane=asked(data.get("data_plane", "python")),  # an older version's attempt says nothing
+            checkpoints=None if data.get("checkpoints") is None else Path(data["checkpoints"]),
             profile=None if data["profile"] is None else from_plain(Profile, data["profile"]),
         )
 
@@ -197,6 +243,7 @@ def prepare(
     epoch_unix_ns: int | None = None,
     devices: tuple[str, ...] | None = None,
     record: bool = True,
+    checkpoints: Path | None = None,
 ) -> Launch:
     """The launch of a job whose plan was built for the true `model`: the one place where a rehearsal is scaled and gets
     its profile. `devices`: the CPU unless given; the epoch is now unless given. Raises UserError for a profile that
@@ -214,8 +261,19 @@ def prepare(
         devices=devices,
         profile=profile_of(job, model, replicas(plan, job.cluster.workers)) if rehearsed else None,
         record=record,
+        checkpoints=checkpoints,
         data_plane=asked(),
     )
+
+
+def resumed_step(directory: Path) -> int | None:
+    """The step of the checkpoint that the attempt in `directory` goes on from; None: of none, or it has not begun."""
+    try:
+        found = json.loads(read_regular(directory / RESUMED, _MOST_BYTES, root=directory))
+    except (OSError, ValueError, RecursionError):
+        return None
+    step = found.get("step") if isinstance(found, dict) else None
+    return step if isinstance(step, int) else None
 
 
 def slug(name: str) -> str:

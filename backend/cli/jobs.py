@@ -169,6 +169,10 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         if value is not None:
             out(f"{name:14} {value}")
     for attempt in job.attempts[-1:]:
+        if attempt.resumed_step is not None:
+            out(
+                f"note           attempt {attempt.number} goes on from the checkpoint of step {attempt.resumed_step}"
+            )
         for text in [*(one.text for one in attempt.lost), *(one.text for one in attempt.dropped)]:
             out(f"note           {text}")
     out(f"\n{job.plan.text}")

@@ -19,9 +19,16 @@ SMOOTH_SHARE = 1 / 24
 
 
 def loss(source: Source, request: FigureRequest) -> go.Figure:
-    """Training loss (mean over the workers' samples) and test accuracy by step."""
-    progress = source.progress(MAX_POINTS)
-    return draw(source.job.id, progress, source.metric("test_accuracy"), request)
+    """Training loss (mean over the workers' samples) and test accuracy by step; of an attempt that goes on from a
+    checkpoint also what it rests on."""
+    progress, accuracy = [source.progress(MAX_POINTS)], [source.metric("test_accuracy")]
+    for one, until in source.earlier():
+        before, measured = one.progress(MAX_POINTS), one.metric("test_accuracy")
+        progress.insert(0, before[before["step"] < until])
+        accuracy.insert(
+            0, measured[measured["step"] <= until]
+        )  # after so many steps, and before the checkpoint
+    return draw(source.job.id, np.concatenate(progress), np.concatenate(accuracy), request)
 
 
 def draw(job_id: str, progress: np.ndarray, accuracy: np.ndarray, request: FigureRequest) -> go.Figure:

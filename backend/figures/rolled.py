@@ -15,6 +15,7 @@ from backend.db.models.rollups import STEP_FACTOR, STEP_LEVELS
 from engine.telemetry import absence
 from engine.telemetry.absence import Absence, Said, absences
 from engine.telemetry.events import Kind
+from engine.telemetry.resumption import RESUMED
 
 STEP_ROW = np.dtype(
     [
@@ -180,6 +181,13 @@ def newest_detailed_step(session: Session, attempt: int, workers: int) -> int | 
         .having(func.count() == max(workers, 1))
     )
     return session.scalar(query.order_by(DetailedStep.step.desc()).limit(1))
+
+
+def resumed_step(session: Session, attempt: int) -> int | None:
+    """Of the checkpoint that the attempt goes on from, as its worker 0 has said; None: it began at step 0, or has not
+    begun."""
+    query = select(Metric.step).where(Metric.attempt_id == attempt, Metric.name == RESUMED)
+    return session.scalars(query.limit(1)).first()
 
 
 def absent(session: Session, attempt: int, workers: int) -> dict[int, list[Absence]]:

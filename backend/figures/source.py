@@ -64,6 +64,19 @@ class Source:
         """Another job in the same snapshot, e.g. the baseline."""
         return Source(self._session, job_id)
 
+    def earlier(self) -> list[tuple[Source, int]]:
+        """The attempts whose steps this one goes on from, the latest first, each with the number of steps until which
+        it does; what they recorded of later ones was run again."""
+        found: list[tuple[Source, int]] = []
+        until = rolled.resumed_step(self._session, self.attempt)
+        number = self._session.scalar(select(Attempt.number).where(Attempt.id == self.attempt)) or 0
+        while until and number > 1:
+            number -= 1
+            one = Source(self._session, self.job.id, number)
+            found.append((one, until))
+            until = min(until, rolled.resumed_step(self._session, one.attempt) or 0)
+        return found
+
     @cached_property
     def period(self) -> int:
         """See `facts.period_of`."""

@@ -22,7 +22,7 @@ from backend.lifecycle import Reason, State
 from backend.scheduler import changes, record
 from backend.scheduler.decide import Start
 from engine.errors import UserError
-from engine.launch import prepare
+from engine.launch import CHECKPOINTS, prepare
 from engine.plan.cluster import parties
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -65,14 +65,16 @@ class Starter:
         if attempt is None:
             return
         try:
+            directory = Path(attempt.directory)
             launch = prepare(
                 stored.job,
                 stored.plan,
                 stored.model,
-                Path(attempt.directory),
+                directory,
                 attempt=attempt.id,
                 epoch_unix_ns=epoch,
                 devices=tuple(device.torch_device for device in granted.devices),
+                checkpoints=directory.parent / CHECKPOINTS,
             )
             handle = self._executor.launch(launch, Ingest(url=self._url, attempt=attempt.id, token=token))
         except (

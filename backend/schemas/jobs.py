@@ -135,6 +135,9 @@ class Attempt(Schema):
     exit_code: int | None
     sealed: bool
     """Whether all its telemetry has arrived."""
+    resumed_step: int | None
+    """The step of the checkpoint that it goes on from; null: it began at step 0. What earlier attempts recorded of that
+    step and later ones was run again."""
     started_at: datetime | None
     ended_at: datetime | None
     dropped: list[DroppedDetail]

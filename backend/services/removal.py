@@ -21,6 +21,7 @@ from backend.lifecycle import ENDED, said
 from backend.scheduler import record
 from backend.schemas.jobs import Deletion
 from backend.services.errors import Conflict
+from engine.launch import CHECKPOINTS
 
 PORTION = 2_000
 """Rows of one transaction."""
@@ -53,7 +54,10 @@ def remove(database: Database, job: models.Job) -> Deletion | None:
                     database.writer.run(lambda session: _say_partly(session, job.id))
                     return Deletion(rows_deleted=deleted, rows_left=left)
     for attempt in job.attempts:
-        _remove_directory(Path(attempt.directory))
+        directory = Path(attempt.directory)
+        if directory.parent.name == job.id:
+            _remove_directory(directory.parent / CHECKPOINTS)
+        _remove_directory(directory)
     database.writer.run(lambda session: _remove_row(session, job.id))
     return None
 

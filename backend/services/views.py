@@ -8,6 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db import models
+from backend.figures import rolled
 from backend.figures.facts import known
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
@@ -201,6 +202,7 @@ def show_attempt(session: Session, row: models.Attempt) -> schema.Attempt:
         device_models=row.device_models,
         exit_code=row.exit_code,
         sealed=row.sealed,
+        resumed_step=rolled.resumed_step(session, row.id),
         started_at=moment_or_none(row.started_unix_ns),
         ended_at=moment_or_none(row.ended_unix_ns),
         dropped=dropped.read(session, row),

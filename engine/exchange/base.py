@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from torch import Tensor
+
 from engine.plan.units import Unit
 from engine.protocol.messages import Message, Payload
 from engine.state.capture import Capture
@@ -114,6 +116,19 @@ class Versioned(Protocol):
 
     def versions(self) -> list[int]:
         """Of every unit."""
+        ...
+
+
+@runtime_checkable
+class Resumes(Protocol):
+    """An exchange whose next step needs something of the earlier ones."""
+
+    def state(self) -> dict[str, Tensor]:
+        """That, between two steps, when this worker holds what the last one has made."""
+        ...
+
+    def load(self, state: Mapping[str, Tensor], step: int) -> None:
+        """Go on with `step` from `state()` of the same worker's, before any message has come."""
         ...
 
 

@@ -35,13 +35,14 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from engine.checkpoint.part import nested, parted
 from engine.codec.base import UnitCodec, beginnings
 from engine.exchange.base import Surroundings
 from engine.models.late_linear import Present
@@ -90,7 +91,8 @@ class FactorsExchange:
     def __init__(self, context: Surroundings) -> None:
         self._context = context
         self._lock = threading.Lock()
-        self._codec = cache(self._opened)
+        self._codecs: dict[tuple[int, str], UnitCodec] = {}
+        """By unit and the name of the type in which its factors travel."""
         self._machine = Gathered(rank=context.rank, workers=context.workers)
         self._parts: dict[tuple[int, int], dict[int, _Factors | _Whole]] = {}
         """By unit and step, then by rank: who is ahead may already send the next step's. Under the lock: own parts come
@@ -98,10 +100,25 @@ class FactorsExchange:
         self._landing: dict[tuple[int, int, int], Tensor] = {}
         """By unit, step and origin: where a message is being received."""
 
-    def _opened(self, unit: int, dtype: torch.dtype) -> UnitCodec:
+    def _codec(self, unit: int, dtype: torch.dtype) -> UnitCodec:
         """Factors travel in the type in which the layer computes. What is remembered of a unit's elements has no
         meaning for theirs."""
-        return self._context.choices[unit].codec_of(dtype, f"worker {self._context.rank}")
+        key = unit, str(dtype).removeprefix("torch.")
+        found = self._codecs.get(key)
+        if found is None:
+            sender = f"worker {self._context.rank}"
+            found = self._codecs.setdefault(key, self._context.choices[unit].codec_of(dtype, sender))
+        return found
+
+    def state(self) -> dict[str, Tensor]:
+        """See `Resumes`."""
+        return nested({f"{unit}/{dtype}": codec.state() for (unit, dtype), codec in self._codecs.items()})
+
+    def load(self, state: Mapping[str, Tensor], step: int) -> None:
+        """See `Resumes`; messages say their step themselves."""
+        for unit, by_dtype in parted(state).items():
+            for dtype, held in parted(by_dtype).items():
+                self._codec(int(unit), getattr(torch, dtype)).load(held)
 
     def begin_step(self, step: int) -> None:
         """Nothing to ask for."""

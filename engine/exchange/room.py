@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from engine.checkpoint.part import nested, under
 from engine.codec.base import UnitCodec
 from engine.codec.difference import Difference
 from engine.protocol.home import Home
 from engine.state.choice import Choice
 from engine.state.host_memory import has
 from engine.state.updates import PieceUpdater
+
+_CODEC, _OPTIMIZER, _DIFFERENCE, _PARAMETERS = "codec", "optimizer", "difference", "parameters"
 
 
 @dataclass(kw_only=True)
@@ -53,6 +57,28 @@ class Room:
     """By rank: checksums of what its model has written to the parameters in the step under way."""
     values: list[Tensor] = field(default_factory=list)
     """What worker 0's has."""
+
+    def state(self) -> dict[str, Tensor]:
+        """What later steps need of earlier ones, where all workers have had the answer to the last one. In lockstep the
+        parameters are those that workers hold, unless these are told differences."""
+        found = nested({_CODEC: self.codec.state()})
+        if self.updater is not None:
+            found |= nested({_OPTIMIZER: self.updater.state()})
+        if self.differences:
+            found |= nested({_DIFFERENCE: self.differences[0].state()})
+            found |= {f"{_PARAMETERS}/{position}": part for position, part in enumerate(self.answer)}
+        return found
+
+    def load(self, state: Mapping[str, Tensor], step: int) -> None:
+        """Go on from `state()`: all workers begin with `step`, and this room with the parameters that they hold."""
+        self.home.begin_at(step)
+        self.codec.load(under(state, _CODEC))
+        if self.updater is not None:
+            self.updater.load(under(state, _OPTIMIZER))
+        if self.differences:
+            self.differences[0].load(under(state, _DIFFERENCE))
+            for position, part in enumerate(self.answer):
+                part.copy_(state[f"{_PARAMETERS}/{position}"])
 
 
 def present(parts: list[Tensor], mask: bytes) -> list[Tensor]:

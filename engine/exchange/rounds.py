@@ -8,12 +8,13 @@ replicas stay equal.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from torch import Tensor
 
 from engine.codec.base import beginnings
+from engine.codec.states import load_states, states_of
 from engine.exchange.base import Surroundings
 from engine.plan.rounds import Algorithm, ReceiveChunk, Span
 from engine.plan.units import Segment, Unit
@@ -96,6 +97,14 @@ class RoundsAllreduce:
                 raise RuntimeError(str(error)) from error
         for instruction in found:
             self._carry_out(choice, instruction, header, payload)
+
+    def state(self) -> dict[str, Tensor]:
+        """See `Resumes`."""
+        return states_of({"hop": self._codecs})
+
+    def load(self, state: Mapping[str, Tensor], step: int) -> None:
+        """See `Resumes`; messages say their step themselves."""
+        load_states({"hop": self._codecs}, state)
 
     def finish(self, unit: Unit, step: int) -> None:
         """Nothing is left to compute."""

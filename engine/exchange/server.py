@@ -8,13 +8,14 @@ parameters itself, what it wrote goes ahead of the gradient. The other side is `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from engine.codec.difference import moved_by
+from engine.codec.states import load_states, states_of
 from engine.errors import TrainingError
 from engine.exchange.base import Surroundings
 from engine.exchange.later import Later
@@ -112,6 +113,15 @@ class ServerExchange:
     def join(self, clock: int) -> None:
         """This worker was lost, and contributes again from step `clock` on; the answers for that step come."""
         self._send_all(self._machine.joins(clock))
+
+    def state(self) -> dict[str, Tensor]:
+        """See `Resumes`."""
+        return states_of({"push": self._codecs, "answer": self._answers})
+
+    def load(self, state: Mapping[str, Tensor], step: int) -> None:
+        """See `Resumes`."""
+        load_states({"push": self._codecs, "answer": self._answers}, state)
+        self._machine.begin_at(step)
 
     def versions(self) -> list[int]:
         """Of every unit: how many updates what is here has seen."""

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from engine.checkpoint.part import parted
+from engine.checkpoint.shard_cuts import ShardCuts
 from engine.codec.difference import Difference
 from engine.consistency.policy import Policy
 from engine.exchange.room import Room, present
@@ -64,11 +66,12 @@ class Shard:
         deadline_s: float,
         record: UpdateRecord | None,
         lost: Callable[[int, int, int, str], None],
+        cuts: ShardCuts | None = None,
     ) -> None:
         """`choices`: the units of this shard. `policy()` makes one for a unit. `hyper(step)`: the optimizer's values of
         a step. `initial`: worker 0's initial parameters by name. `record`: what each update consists of, where workers
         drift. `lost(rank, incarnation, steps, reason)` is told of a worker that was lost after it had contributed so
-        many steps."""
+        many steps. `cuts`: where what this shard has is saved between steps."""
         self.index = index
         self._workers = workers
         self._policy = policy
@@ -79,6 +82,7 @@ class Shard:
         self._deadline_s = deadline_s
         self._record = record
         self._lost = lost
+        self._cuts = cuts
         self._incarnation = dict.fromkeys(range(workers), 0)
         """By rank: of whom messages are. Nothing comes of a lost one after the word that it has returned."""
         self._first = dict.fromkeys(range(workers), 0)
@@ -93,6 +97,14 @@ class Shard:
         """Nobody contributes any more."""
         if self._record is not None:
             self._record.close()
+        if self._cuts is not None:
+            self._cuts.close()
+
+    def load(self, state: Mapping[str, Tensor], step: int) -> None:
+        """Go on with `step` from what `cuts` has saved of the same shard, before any message has come."""
+        units = parted(state)
+        for index, room in self._rooms.items():
+            room.load(units.get(str(index), {}), step)
 
     def place(self, header: Header) -> None:
         """Gradients arrive in scratch buffers: they are added at once."""
@@ -122,6 +134,8 @@ class Shard:
             found = room.home.joined(header.origin, header.step, incarnation)
         else:
             self._waits_from_now(room)
+            if self._cuts is not None:
+                self._cuts.reached(header.unit, header.step, room.state)
             try:
                 found = room.home.pushed(header.origin, header.step, header.version, incarnation)
             except OutOfStepError as error:

@@ -83,6 +83,8 @@ class Gang:
         the job's hosts cannot be made."""
         try:
             self._lab = _make_lab(self._launch)
+            if (step := self._launch.find_cut()) is not None:
+                logger.info("the attempt goes on from the checkpoint of step %d", step)
             for party in self._launch.parties:
                 self._processes.append((party, self._spawn(party)))
         except BaseException:

@@ -111,7 +111,7 @@ class Writes:
         given = self._handed_out | self._kept
         self._whole |= given
         self._before = {name: self._before[name] for name in given & self._before.keys()}
-        if step == 0:
+        if not self._known:  # the first step of this process, whichever of the job's that is
             self.came(here)
             return
         for name in here:

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from engine.errors import UserError, require_positive, require_within
+from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.faults import FaultsSpec
 from engine.plan.overrides import Override
 from engine.plan.rehearsal import RehearsalSpec
@@ -318,6 +319,8 @@ class JobSpec:
     """The job (its id) that speed-up is measured against. Null: none."""
     retry: RetrySpec = RetrySpec()
     """What happens when it fails."""
+    checkpoint: CheckpointSpec = CheckpointSpec()
+    """Whether, and how often, its state is saved for another attempt to go on from."""
     priority: int = 0
     """Higher runs first; equal priorities run by age."""
 

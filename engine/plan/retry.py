@@ -20,7 +20,8 @@ class RetrySpec:
     __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
 
     times: int = 0
-    """So many further attempts, each from the beginning. 0: the first failure ends the job."""
+    """So many further attempts, each from the newest checkpoint, else from the beginning. 0: the first failure ends the
+    job."""
     backoff_s: float = 10.0
     """Seconds before the first retry. Each later one waits twice as long as the one before it, an hour at most."""
 

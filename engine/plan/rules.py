@@ -14,6 +14,7 @@ from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UnknownNameError, UserError, refusals, refuse
 from engine.plan.averaging import settle_averaging
+from engine.plan.checkpoint_rules import check_checkpoint
 from engine.plan.cluster import Cluster, workload_of
 from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
@@ -41,6 +42,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
     _directories_are_of_your_own_code(job)
     if isinstance(plan, Wrapper):
         check_worker_loss(plan, job)
+        check_checkpoint(plan, job)
         _every_pass_has_a_sample(plan, cluster, job)
         _native_cannot_be_paced(True, cluster)
         if plan.runner == "fsdp":
@@ -66,6 +68,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
         ]
     )
     plan = _settle_update_sites(settle_averaging(plan, model, job), job)
+    check_checkpoint(plan, job)
     plan = settle_shares(settle_workload(_settle_workload(plan, model, job), job), model, cluster)
     return warn_of_an_empty_record(warn_of_idle_stages(plan, job), job)
 

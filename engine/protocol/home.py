@@ -60,6 +60,12 @@ class Home:
         self.over = False
         """Nobody contributes any more: who has said so has had the last answer."""
 
+    def begin_at(self, step: int) -> None:
+        """All workers begin with `step`, and the unit has seen each step before it whole."""
+        self.clocks.version = step
+        self.clocks.contributed = dict.fromkeys(range(self._workers), step)
+        self.clocks.applied = dict.fromkeys(range(self._workers), step)
+
     def pushed(self, rank: int, step: int, read: int, incarnation: int = 0) -> list[Instruction]:
         """A worker's contribution of `step` has arrived, computed on version `read`. Raises OutOfStepError."""
         if not self._is_here(rank, incarnation):

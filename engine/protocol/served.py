@@ -52,6 +52,11 @@ class Served:
             if unit.returns == "deferred-pull"
         ]
 
+    def begin_at(self, step: int) -> None:
+        """This worker holds what so many steps have made, and begins with that step."""
+        self._pulled = step
+        self._read = dict.fromkeys(self._units, step)
+
     def joins(self, clock: int) -> list[Instruction]:
         """This worker was lost, and contributes again from step `clock` on, for which its homes answer by
         themselves."""

@@ -129,7 +129,7 @@ class Differences:
                 self._carriers[name].grad = self._difference(layer, name, parameter)
                 for slot in self._average.state:
                     carrier = self._carriers[state_name(name, slot)]
-                    value = updater.state(parameter, slot)
+                    value = updater.slot(parameter, slot)
                     carrier.grad = None  # as long as the optimizer has never updated the parameter
                     if value is not None:
                         carrier.grad = torch.empty(carrier.shape, dtype=carrier.dtype, device=carrier.device)
@@ -177,9 +177,17 @@ class Differences:
                     if carrier.grad is None:  # on no worker
                         continue
                     mean = carrier.grad.round() if slot == STEP_COUNT else carrier.grad
-                    updater.set_state(parameter, slot, mean)
+                    updater.set_slot(parameter, slot, mean)
                     carrier.grad = None
         self._holder.recording.averaged(layer.index, start)
+
+    def state(self) -> dict[str, Tensor]:
+        """What the next average needs of earlier ones: at an average, where all workers hold the same."""
+        return self._outer.state()
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state()`, with the parameters that were common then: this worker holds them already."""
+        self._outer.load(state)
 
     # --- look ---
 

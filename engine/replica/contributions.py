@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
+from torch import Tensor
+
 from engine.inputs.loader import StepBatch
 from engine.plan.units import Unit
 from engine.replica.layer import Layer
@@ -79,6 +81,14 @@ class Contributions(Protocol):
         """Around an evaluation: the parameters are what all workers agree on."""
         ...
 
+    def state(self) -> dict[str, Tensor]:
+        """What later steps need of earlier ones, besides parameters and optimizers."""
+        ...
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state()`."""
+        ...
+
 
 class Gradients:
     """A unit carries this worker's part of the gradient, and brings the sum, or the next parameters."""
@@ -119,3 +129,9 @@ class Gradients:
 
     def common(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """There is nothing."""

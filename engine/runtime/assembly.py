@@ -34,6 +34,7 @@ from engine.replica.watch import Watch
 from engine.replica.wrapped import wrapped_class
 from engine.runtime.computing import computing
 from engine.runtime.crossing import Crossing
+from engine.runtime.cuts import Held, saved
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.losses import record_loss, tell
 from engine.runtime.party import PartyBase, home_of, load_choices, of_shard
@@ -90,6 +91,10 @@ class Assembly:
         """Of the units that are exchanged by the plan; made with the replica."""
         self.exchanges: dict[int, Exchange] = {}
         """By unit index; likewise."""
+        self.held = Held()
+        """What of this worker is saved in checkpoints, besides the model; made with the replica."""
+        self.saved = saved(launch, self.rank)
+        """What it goes on from."""
         self.stop = Stop(base.endpoint, workers) if drifts(launch.consistency) else None
         if self.stop is not None:
             self._worker_lane.add(self.stop.kinds, self.stop)
@@ -181,13 +186,21 @@ class Assembly:
             carriers = carriers_of(launch.model, launch.consistency.state, trainable)
             contributions = partial(Differences, average=average, carriers=carriers, gather=self.gather)
         cuda = self.device.type == "cuda"
+        held = self.held
+
+        def remembered(holder: Holder) -> Contributions:
+            held.contributions = contributions(holder)
+            return held.contributions
+
         memory = PinnedMemory(trainable, carriers, versions.fail) if cuda else HostMemory(trainable, carriers)
         captures = captures_of(model, launch, choices)
         layers = self._layers(choices, trainable)
         served = [name for layer in layers if layer.updater is None for name in layer.parameters]
         writes = self._writes(model, trainable, served)
         exchanges = self.exchanges = self._exchanges(choices, captures, memory, versions, writes)
-        return PlanReplica(
+        held.updater = next((layer.updater for layer in layers if layer.updater is not None), None)
+        held.exchanges = exchanges
+        replica = PlanReplica(
             model=model,
             layers=layers,
             choices=choices,
@@ -202,8 +215,11 @@ class Assembly:
             watch=self._watch(model, writes, place),
             # A replayed device runs beside its host, which has time for an update between two layers only.
             together=launch.profile is None,
-            contributions=contributions,
+            contributions=remembered,
         )
+        versions.begin_at(self.saved.step)
+        self.saved.give(held)
+        return replica
 
     def join_again(self, checksum: int) -> int | None:
         """Connect as a worker that was lost; answers the step that it goes on with, None where training is over.
@@ -351,6 +367,7 @@ class Assembly:
             layer = Layer(
                 described.index, described.name, own, updater if updates[described.name] == "worker" else None
             )
+            layer.version = self.saved.step
             layer.units = [c.unit for c in choices.values() if described.name in c.unit.layers]
             layers.append(layer)
         return layers

@@ -14,6 +14,7 @@ from engine.launch import Launch
 from engine.plan.cluster import Party
 from engine.plan.consistency import drifts
 from engine.protocol.messages import Lane, Message, Payload
+from engine.runtime.cuts import saved_shard, shard_cuts
 from engine.runtime.initial import InitialState, empty_state
 from engine.runtime.losses import may_lose_workers, record_loss, say_contributed, tell
 from engine.runtime.party import PartyBase, exchanged_parameters, load_choices, of_shard
@@ -34,10 +35,11 @@ def make_shard(
     index: int,
     total_steps: int,
 ) -> Shard:
-    """A shard with worker 0's initial parameters. `total_steps`: of the job."""
+    """A shard with worker 0's initial parameters, and with what a checkpoint has of it where the attempt goes on.
+    `total_steps`: of the job."""
     workers = launch.job.cluster.workers
     recorded = launch.job.telemetry.updates and drifts(launch.consistency)
-    return Shard(
+    shard = Shard(
         index=index,
         workers=workers,
         choices=choices,
@@ -53,7 +55,11 @@ def make_shard(
         deadline_s=launch.deadline_s,
         record=UpdateRecord(launch.updates(index)) if recorded else None,
         lost=partial(record_loss, base, index),
+        cuts=shard_cuts(launch, index, choices),
     )
+    if launch.resumed is not None and choices:
+        shard.load(saved_shard(launch, index), launch.resumed)
+    return shard
 
 
 class Server:

@@ -148,6 +148,29 @@ class TrainingEnd:
     """CPU time of the whole process in that time, its transport and server threads included."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How far training has come, between two steps."""
+
+    steps: int = 0
+    samples: int = 0
+    """Of these steps over all workers."""
+    last: Measured | None = None
+    """The last evaluation."""
+
+
+class Cuts(Protocol):
+    """Where what this worker has is saved between steps."""
+
+    def due(self, steps: int) -> bool:
+        """Whether it is, after so many steps."""
+        ...
+
+    def take(self, done: Done) -> None:
+        """This worker holds what the last step has made."""
+        ...
+
+
 Evaluate: TypeAlias = Callable[[int], tuple[float | None, float]]
 """After so many steps: (test accuracy, None where the task counts nothing; mean test loss)."""
 
@@ -194,10 +217,11 @@ class Trainer:
         meanwhile: Meanwhile | None,
         begins: Callable[[int], None],
         after_step: Callable[[int], None],
+        cuts: Cuts,
     ) -> None:
         """`evaluate` is collective; None where another worker evaluates for all. `meanwhile`: where workers drift, how
         the model is looked at before they have finished. `begins(step)` is told of each step whose batch has been read.
-        `after_step(step)`: faults."""
+        `after_step(step)`: faults. `cuts`: of checkpoints."""
         self._job = job
         self._replica = replica
         self._passes = passes
@@ -207,14 +231,14 @@ class Trainer:
         self._meanwhile = meanwhile
         self._begins = begins
         self._after_step = after_step
+        self._cuts = cuts
 
-    def train(self, first: int = 0) -> TrainingEnd:
-        """Train from step `first` to the job's end, or until the target accuracy is reached."""
+    def train(self, done: Done) -> TrainingEnd:
+        """Go on from what is `done`, to the job's end, or until the target accuracy is reached."""
         replica, recording = self._replica, self._recording
-        last: Measured | None = None
+        first = steps = done.steps
+        samples, last = done.samples, done.last
         reached: Measured | None = None
-        samples = 0
-        steps = first
         start_ns, cpu_ns = recording.now_ns(), time.process_time_ns()
         batches = self._loader.batches(first)
         for step in range(first, self._loader.steps):
@@ -241,6 +265,9 @@ class Trainer:
                         self._meanwhile.stop.tell()
             if self._meanwhile is not None and self._meanwhile.stop.told:
                 break
+            if self._cuts.due(steps):
+                replica.settle()
+                self._cuts.take(Done(steps=steps, samples=samples, last=last))
         replica.finish()
         if self._meanwhile is not None:
             reached = self._meanwhile.agree(reached)

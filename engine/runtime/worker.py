@@ -24,10 +24,11 @@ from engine.plan.plan import Wrapper
 from engine.runtime import device_memory
 from engine.runtime.assembly import Assembly
 from engine.runtime.cuda_clock import span_clock
+from engine.runtime.cuts import worker_cuts
 from engine.runtime.evaluation import Evaluator, copied_state, save_state, write_state
 from engine.runtime.exhausted import out_of_memory
 from engine.runtime.faults import Faults
-from engine.runtime.initial import share, untrained
+from engine.runtime.initial import InitialState, share, untrained
 from engine.runtime.losses import may_lose_workers, samples_contributed
 from engine.runtime.party import PartyBase
 from engine.runtime.place import Place
@@ -103,26 +104,19 @@ class Worker:
 
     def _run(self) -> None:
         base, parts = self._base, self._parts
-        job, team = parts.job, parts.team
+        job = parts.job
         seed_everything(job.training.seed, job.training.deterministic)
         subject = parts.subject()
         loader = parts.loader(subject)
         place = parts.place(subject)
-        initial = parts.initial(place.shared)
-        if not base.incarnation:
-            base.connect()
-            base.rendezvous.agree("model and key order", self._launch.model.checksum)
-            agree_on_buffers(place.shared, parts.gather, self._launch.model.name)
-            # Replayed stages differ, and begin alike everywhere.
-            if team.stage is None or subject.pace is None:
-                share(initial, place.shared, self._launch, base)
-        checksum = untrained(place.shared) if self._launch.restarts else 0
+        initial, checksum = self._first_values(place, subject)
         model = place.model.to(parts.device)
         subject = replace(subject, model=model, parts=None)  # what is computed elsewhere goes
         if parts.rank == 0:
             tell_length(base.endpoint, base.servers, loader.steps)
         replica = parts.replica(place, model, initial, loader.steps)
         initial.forget()
+        cuts = worker_cuts(self._launch, parts.rank, model, parts.held, parts.device, loader.steps)
         passes, measure = place.open(replica, loader.steps)
         gc.collect()
         gc.freeze()  # what is here now is here to stay: the collector need not look at it again and again
@@ -137,6 +131,7 @@ class Worker:
         # Random masks differ by rank, and are not those again that a worker had before it was lost.
         life = parts.rank + base.incarnation * job.cluster.workers
         seed_everything(job.training.seed + 1 + life, job.training.deterministic)
+        done = parts.saved.begin(first, parts.device, base.recorder)
         evaluator = partial(
             Evaluator,
             model=model,
@@ -155,9 +150,11 @@ class Worker:
             meanwhile=self._meanwhile(evaluator, model),
             begins=parts.begins(),
             after_step=self.after_step,
+            cuts=cuts,
         )
         with self._processors_sampled():  # now that all of the job's processes are there
-            outcome = trainer.train(first)
+            outcome = trainer.train(done)
+        cuts.close()
         elsewhere = place.end()
         if subject.pace is None:
             with replica.common():
@@ -171,6 +168,22 @@ class Worker:
             outcome = replace(outcome, samples=samples_contributed(base, loader, parts.heard(outcome.steps)))
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
+
+    def _first_values(self, place: Place, subject: Subject) -> tuple[InitialState, int]:
+        """Connect, and let the model here begin as everybody's. Answers what worker 0 has handed out, and for who joins
+        again a checksum of what is not trained. Collective."""
+        base, parts = self._base, self._parts
+        parts.saved.give_parameters(place.shared)
+        initial = parts.initial(place.shared)
+        if not base.incarnation:
+            base.connect()
+            base.rendezvous.agree("model and key order", self._launch.model.checksum)
+            agree_on_buffers(place.shared, parts.gather, self._launch.model.name)
+            # Replayed stages differ, and begin alike everywhere.
+            if parts.team.stage is None or subject.pace is None:
+                share(initial, place.shared, self._launch, base)
+        parts.saved.give_buffers(place.shared)  # worker 0 has handed out its own
+        return initial, untrained(place.shared) if self._launch.restarts else 0
 
     def _save(self, model: torch.nn.Module, gather: Gather, elsewhere: dict[str, Any] | None) -> None:
         """Write what the job ends with. Collective."""
@@ -200,7 +213,7 @@ class Worker:
             told=self._parts.tells_of_loss(),
             returned=(lambda rank, _: stop.tell_again(rank)) if stop and first else None,
         )
-        return 0
+        return self._launch.resumed or 0
 
     def _straggler(self, slowness: Slowness) -> Straggler:
         plan = self._launch.plan

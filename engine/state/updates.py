@@ -23,6 +23,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimize
 from engine.errors import TrainingError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCALAR_STATE, SCHEDULES, optimizer_options
 from engine.plan.updates import OptimizerSpec, ScheduleSpec
+from engine.state.optimizer_state import load_state, state_of
 
 Hyper = list[dict[str, Any]]
 """For each parameter group: the values that a schedule may change in a step."""
@@ -83,6 +84,7 @@ class Updater:
 
     def __init__(self, spec: OptimizerSpec, named: Mapping[str, Parameter]) -> None:
         self._optimizer = build_optimizer(spec, named.items())
+        self._named = dict(named)
         self._step = _bare_step(self._optimizer)
         self._all = [(group, group["params"]) for group in self._optimizer.param_groups]
         self._group_of = {id(p): group for group, parameters in self._all for p in parameters}
@@ -115,14 +117,22 @@ class Updater:
                 group["params"] = parameters
             self._optimizer.param_groups = [group for group, _ in self._all]
 
-    def state(self, parameter: Parameter, slot: str) -> Tensor | None:
+    def state(self) -> dict[str, Tensor]:
+        """Views of what the optimizer goes on from, by parameter and slot."""
+        return state_of(self._optimizer, self._named)
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state()` of the same parameters."""
+        load_state(self._optimizer, self._named, state)
+
+    def slot(self, parameter: Parameter, slot: str) -> Tensor | None:
         """A tensor that the optimizer keeps for `parameter`; None where it keeps none yet."""
         found: Tensor | None = self._optimizer.state.get(parameter, {}).get(slot)
         return found
 
-    def set_state(self, parameter: Parameter, slot: str, value: Tensor) -> None:
+    def set_slot(self, parameter: Parameter, slot: str, value: Tensor) -> None:
         """Let the optimizer keep a copy of `value` for `parameter`."""
-        kept = self.state(parameter, slot)
+        kept = self.slot(parameter, slot)
         if kept is not None:
             kept.copy_(value)
         else:  # torch's optimizers count on the host
@@ -178,6 +188,18 @@ class PieceUpdater:
             raise _refused(self._optimizer, error) from error
         for parameter in self._parameters:
             parameter.grad = None
+
+    def state(self) -> dict[str, Tensor]:
+        """Views of what the optimizer goes on from, by the piece's position and slot."""
+        return state_of(self._optimizer, self._by_position)
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state()` of the same pieces."""
+        load_state(self._optimizer, self._by_position, state)
+
+    @property
+    def _by_position(self) -> dict[str, Tensor]:
+        return {str(position): parameter for position, parameter in enumerate(self._parameters)}
 
 
 class HyperSchedule:

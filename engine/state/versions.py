@@ -33,6 +33,10 @@ class Versions:
         """Ask `overdue` while waiting: a shard in this process knows who is missing before its workers give up."""
         self._overdue = overdue
 
+    def begin_at(self, version: int) -> None:
+        """Before anybody advances or waits: this worker holds the result of so many steps already."""
+        self._version = [version] * len(self._version)
+
     def advance(self, unit: int, version: int) -> None:
         """`unit` now holds the result of `version` steps. Called by whoever received it; of two threads, the one with
         the earlier version may come last, and changes nothing."""

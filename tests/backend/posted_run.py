@@ -19,6 +19,7 @@ from backend.scheduler import record
 from engine.telemetry.detail import DetailPolicy
 from engine.telemetry.events import Clock, Kind, Track
 from engine.telemetry.recorder import Recorder
+from engine.telemetry.resumption import RESUMED
 
 MS = 1_000_000
 STEP_MS = (40, 50)
@@ -125,10 +126,11 @@ def record_steps(
     slower: int = 1,
     beside: Mapping[str, float] = MappingProxyType({}),
     before: Mapping[int, float] = MappingProxyType({}),
+    first: int = 0,
 ) -> None:
     """Record STEPS steps of two workers, and the test accuracy when worker 0 is done, with the values that stand
     `beside` it; `before`: accuracies that were measured after so many steps, when worker 0's next one began. `slower`
-    multiplies times."""
+    multiplies times. `first`: the step that it goes on from."""
     for worker, step_ms in enumerate(STEP_MS):
         length = step_ms * slower * MS
         now = [STEPS * length]
@@ -136,7 +138,7 @@ def record_steps(
             worker, f"worker {worker}", lambda now=now: now[0], None, attempt=posted.attempt, flush_s=3600,
             detail=DetailPolicy(mode="all"),
         )  # fmt: skip
-        for step in range(STEPS):
+        for step in range(first, STEPS):
             start = step * length
             middle = start + length // 2
             recorder.event(
@@ -163,6 +165,8 @@ def record_steps(
                 compute=length // 2,
             )  # fmt: skip
         if worker == 0:
+            if first:
+                recorder.metric(RESUMED, first, first)
             for after, value in before.items():
                 now[0] = after * length
                 recorder.metric("test_accuracy", after, value)

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from engine.telemetry import absence
 from engine.telemetry.recorder import Recorder
+from tests.backend.figures_drawn import column
 from tests.backend.job_specs import submit
 from tests.backend.posted_run import (
     STEP_MS,
@@ -105,6 +106,30 @@ def test_an_attempt_says_which_workers_it_went_on_without(
     assert found["text"].lower().startswith(f"{loss}. the others trained on".lower())
     assert "about one of 2 samples of a step" in found["text"]
     assert [one["lost"] for one in api.get(f"/api/v1/jobs/{run.job_id}").json()["attempts"]] == [[], []]
+
+
+def test_an_attempt_says_from_which_step_it_goes_on_and_its_loss_has_each_step_once(
+    api: TestClient, run: Posted, tmp_path: Path
+) -> None:
+    """The third attempt goes on from a checkpoint that the first has made: that of the second was damaged."""
+    job_id = submit(api, "goes on")["id"]
+    for number, (first, accuracy) in enumerate([(0, {8: 0.5, 12: 0.1}), (12, {}), (8, {16: 0.75})], start=1):
+        going = start_attempt(api, job_id, tmp_path / str(number))
+        record_steps(going, first=first, before=accuracy)
+        going.post_all(api)
+        if number < 3:
+            fail_attempt(api, going)
+    end_attempt(api, going)
+    attempts = api.get(f"/api/v1/jobs/{job_id}").json()["attempts"]
+    assert [one["resumed_step"] for one in attempts] == [None, 12, 8]
+    earlier = api.get(f"/api/v1/jobs/{run.job_id}").json()["attempts"]
+    assert [one["resumed_step"] for one in earlier] == [None, None]
+    loss, _, measured = get(api, going, "figures/loss")["data"]
+    assert list(column(loss["x"])) == list(range(STEPS))
+    assert list(column(loss["y"])) == pytest.approx([1 / (1 + step) for step in range(STEPS)])
+    assert list(column(measured["x"])) == [8, 16, STEPS - 1]
+    assert list(column(measured["y"])) == [0.5, 0.75, 0.875]
+    assert {point["step"] for point in get(api, going, "metrics")["series"]["loss"]} == set(range(8, STEPS))
 
 
 def test_while_it_trains_an_attempt_says_which_workers_were_lost_and_which_joined_again(

@@ -72,6 +72,20 @@ def test_a_deleted_job_leaves_nothing(
         assert session.get(Attempt, gone.attempt) is None
 
 
+def test_a_jobs_checkpoints_go_with_it_and_no_others(api: TestClient, tmp_path: Path) -> None:
+    for parent, gone in (("of another", False), ("", True)):
+        job_id = submit(api)["id"]
+        folder = tmp_path / (parent or job_id)
+        run = start_attempt(api, job_id, folder / "1")
+        (folder / "1").mkdir(parents=True)
+        checkpoint = folder / "checkpoints" / "step-0000000004"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "worker-0.safetensors").write_bytes(b"0")
+        end_attempt(api, run)
+        assert delete(api, job_id).status_code == 204
+        assert folder.exists() != gone
+
+
 def test_much_telemetry_goes_in_several_requests(
     api: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from backend.executors.base import Running
 from backend.lifecycle import Reason, State
 from backend.scheduler import changes, retry
 from engine.errors import UserError
+from engine.launch import Launch
 from engine.plan.retry import RetrySpec
 from engine.plan.serde import to_plain
 from tests.backend.executor_attempts import job, until
@@ -44,6 +45,8 @@ def test_a_job_that_failed_is_tried_again_and_every_attempt_is_kept(open_house: 
     assert (second.number, second.state, second.reason) == (2, "succeeded", Reason.COMPLETED)
     assert first.exit_code == 3
     assert first.directory != second.directory
+    checkpoints = {Launch.read(Path(each.directory)).checkpoints for each in (first, second)}
+    assert checkpoints == {Path(first.directory).parent / "checkpoints"}
     with house.database.read() as session:
         of_first = (
             select(Transition.to_state).where(Transition.attempt_id == first.id).order_by(Transition.id)

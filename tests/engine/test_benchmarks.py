@@ -312,3 +312,12 @@ def test_a_real_job_is_measured(strategy: str, period: int, record: bool, tmp_pa
     assert found.iteration_ns == max(medians)
     assert 0 < found.cpu_share <= 1
     assert (found.sent_bps > 0) is record
+
+
+def test_the_cost_of_a_checkpoint_is_what_its_steps_take_beyond_their_median() -> None:
+    """The iteration of step 9 captures what step 10 begins with, and three are slower while it is written."""
+    script = import_module("engine.benchmarks.checkpoint_cost")
+    times = [100] * 45  # from step 5 on
+    for step in (9, 19, 29, 39):
+        times[step - 5 : step - 2] = [130, 120, 110]
+    assert script.beyond_ns(times, 10) == [60, 60, 60, 60]

@@ -83,7 +83,7 @@ def test_text_that_looks_like_a_number_stays_text() -> None:
             JobSpec,
             {"nam": "x"},
             "nam",
-            r"no such field of JobSpec. Did you mean 'name'\? Known: baseline, cluster, ",
+            r"no such field of JobSpec. Did you mean 'name'\? Known: baseline, checkpoint, cluster, ",
         ),
         (JobSpec, {True: "x"}, "True", "True = 'x': no such field of JobSpec"),
         (JobSpec, {"name": "x"}, "model", "is required. Add model"),

@@ -14,12 +14,14 @@ test("an attempt's time is in seconds, not in words", () => {
     message: null,
     reason: "finished",
     exit_code: null,
+    resumed_step: 40,
   } as unknown as Job["attempts"][number];
   const [head = [], row = []] = attemptRows([attempt]);
   const of = (name: string) => row[head.indexOf(name)];
   expect(of("took (s)")).toBe(121.75);
   expect(of("started")).toBe("2026-01-02T03:04:05.250Z");
   expect(of("devices")).toBe("cpu:0, cpu:1");
+  expect(of("from step")).toBe(40);
   expect(row).toHaveLength(head.length);
 });
 

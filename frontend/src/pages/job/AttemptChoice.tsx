@@ -29,6 +29,11 @@ export function AttemptChoice({ attempts, chosen, onChoose }: Props) {
         onChange={(value) => onChoose(Number(value) === latest ? undefined : Number(value))}
         data-testid="attempt"
       />
+      {shown && shown.resumed_step !== null && (
+        <Text size="sm" data-testid="resumed-from">
+          It goes on from the checkpoint of step {shown.resumed_step}: earlier steps are in earlier attempts.
+        </Text>
+      )}
       {shown && shown.number !== latest && (
         <Alert color="yellow" py={6} px="sm" data-testid="attempt-earlier">
           <Text size="sm" style={{ overflowWrap: "anywhere" }}>

@@ -46,6 +46,11 @@ export function AttemptsPanel({ job }: { job: Job }) {
                     <Table.Tr key={attempt.id}>
                       <Table.Td className="ty-number" data-label="Attempt">
                         {attempt.number}
+                        {attempt.resumed_step !== null && (
+                          <Text size="xs" c="dimmed" data-testid="resumed">
+                            from step {attempt.resumed_step}
+                          </Text>
+                        )}
                       </Table.Td>
                       <Table.Td data-label="State">{attempt.state}</Table.Td>
                       <Table.Td className="ty-number" data-label="Started">

@@ -1,0 +1,28 @@
+"""CheckpointSpec: whether, and how often, a job's state is saved so that another attempt goes on from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import require_within
+from engine.plan.units_of_measure import LARGEST
+
+MOST = 1000
+"""Checkpoints of one job that are kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSpec:
+    """What another attempt goes on from."""
+
+    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+
+    every_steps: int | None = None
+    """Steps between two checkpoints. Null: there are none, and each attempt begins at step 0."""
+    keep: int = 2
+    """So many of the newest are kept. With 1, one that is found damaged has no other behind it."""
+
+    def __post_init__(self) -> None:
+        if self.every_steps is not None:
+            require_within("every_steps", self.every_steps, 1, LARGEST)
+        require_within("keep", self.keep, 1, MOST)
