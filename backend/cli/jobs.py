@@ -152,7 +152,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "test accuracy": accuracy(job),
         "iteration": _with(number(summary.iteration_ms, STEP_TIME), "the median of the slowest worker"),
         "exposed": number(summary.exposed_ms, STEP_TIME),
-        "input": _input(summary),
+        "input": waiting_for_input(summary),
         "processors": processors(summary.processors) if summary.iteration_ms else None,
         "staleness": None if late is None else _staleness(late),
         "throughput": _with(
@@ -181,7 +181,7 @@ def accuracy(job: Job) -> str:
     return share(job.test_accuracy) + (f" (of {job.accuracy_of})" if job.accuracy_of else "")
 
 
-def _input(summary: Summary) -> str | None:
+def waiting_for_input(summary: Summary) -> str | None:
     """How long workers wait for their data, and of several each its share of its own step; None where nobody does."""
     if not summary.input_ms:
         return None

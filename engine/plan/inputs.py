@@ -46,6 +46,17 @@ class Input:
             require_within("processes", self.processes, 1, MOST_PROCESSES)
 
     @property
+    def text(self) -> str:
+        """For people: `in 2 processes of each worker, 1 batch ahead`."""
+        count = self.process_count
+        where = {
+            "cpu": "in a thread of each worker" if self.prefetch else "in the thread that trains",
+            "processes": f"in {count} process{'es' * (count != 1)} of each worker",
+            "device": "on the device that trains",
+        }[self.where]
+        return f"{where}, {self.prefetch} batch{'es' * (self.prefetch != 1)} ahead"
+
+    @property
     def process_count(self) -> int:
         """Processes of each worker."""
         if "processes" not in INPUT[self.where].traits:

@@ -125,10 +125,11 @@ def record_steps(
     slower: int = 1,
     beside: Mapping[str, float] = MappingProxyType({}),
     before: Mapping[int, float] = MappingProxyType({}),
+    inputs: tuple[float, float] = (0.0, 0.0),
 ) -> None:
     """Record STEPS steps of two workers, and the test accuracy when worker 0 is done, with the values that stand
     `beside` it; `before`: accuracies that were measured after so many steps, when worker 0's next one began. `slower`
-    multiplies times."""
+    multiplies times. `inputs`: the share of its steps for which each worker waits for data."""
     for worker, step_ms in enumerate(STEP_MS):
         length = step_ms * slower * MS
         now = [STEPS * length]
@@ -160,7 +161,7 @@ def record_steps(
             )
             recorder.step(
                 step, start=start, end=start + length, samples=SAMPLES, loss=1 / (1 + step), exposed=length // 10,
-                compute=length // 2,
+                compute=length // 2, input=round(inputs[worker] * length),
             )  # fmt: skip
         if worker == 0:
             for after, value in before.items():
