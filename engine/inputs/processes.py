@@ -10,7 +10,8 @@ read by `Loader.read`. Data that do draw get other numbers than in the thread th
 turns at one generator: here generators are seeded for each sample, by the job's seed, the pass over the data and the
 sample's index, and for a Source that reads several samples at once by the first one of its micro-batch. So numbers
 depend on the job alone and not on how many processes there are; the model's own stay what they are without data that
-draw. In the thread such data cannot be read ahead; here they are.
+draw. In the thread such data cannot be read ahead; here they are. A generator that the data keep for themselves nobody
+can seed: each process has its own copy of it.
 
 Processes are forked from the worker when the data are loaded and before there is a model, so that they hold the data
 with it and nothing twice, and need not be able to load them again; a user's objects may be anything. Each has one
@@ -71,7 +72,7 @@ class Processes:
     """Those of one worker: they wait for what they are to prepare."""
 
     def __init__(self, source: Source, count: int) -> None:
-        """Fork so many, which hold `source`. The calling process must have no CUDA context."""
+        """Fork so many, which hold `source`. Before the calling process uses CUDA, or connects to anybody."""
         sys.stdout.flush()
         lifeline, self._lifeline = os.pipe()
         self._children: list[_Child] = []

@@ -49,11 +49,12 @@ class Input:
     def text(self) -> str:
         """For people: `in 2 processes of each worker, 1 batch ahead`."""
         count = self.process_count
-        where = {
-            "cpu": "in a thread of each worker" if self.prefetch else "in the thread that trains",
-            "processes": f"in {count} process{'es' * (count != 1)} of each worker",
-            "device": "on the device that trains",
-        }[self.where]
+        if count:
+            where = f"in {count} process{'es' * (count != 1)} of each worker"
+        elif "staged" in INPUT[self.where].traits:
+            where = "on the device that trains"
+        else:
+            where = "in a thread of each worker" if self.prefetch else "in the thread that trains"
         return f"{where}, {self.prefetch} batch{'es' * (self.prefetch != 1)} ahead"
 
     @property
