@@ -255,10 +255,10 @@ def _be_child(
             if turn >= _SLOTS:
                 pipe.recv_bytes()  # that the worker has taken the batch that was in this slot
             pipe.send_bytes(pickle.dumps(slots[turn % _SLOTS].put(batch)))
-        pipe.recv_bytes()
+        while True:
+            pipe.recv_bytes()  # until the worker ends this process, or has ended
+    except (EOFError, ConnectionError):
         status = 0
-    except (EOFError, BrokenPipeError, ConnectionError):
-        status = 0  # the worker is done
     except BaseException as error:
         _tell_failure(pipe, error)
     finally:

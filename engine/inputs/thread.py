@@ -30,7 +30,7 @@ def in_thread(loader: Loader, first: int) -> Iterator[StepBatch]:
 
 def read_ahead(loader: Loader, first: int, *, finish: bool = True) -> Iterator[Copied]:
     """Batches read on the host and on their way to the device; `finish`: see `Loader.read`."""
-    batches = map(loader.copies.sent, loader.read(first, finish=finish))
+    batches: Iterator[Copied] = map(loader.copies.sent, loader.read(first, finish=finish))
     if not loader.input.prefetch:
         return batches
     before = drawn()

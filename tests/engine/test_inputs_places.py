@@ -140,13 +140,14 @@ def test_batches_are_the_same_wherever_they_are_prepared(name: str, given: Input
 
 def test_a_batch_is_not_written_to_when_the_next_ones_come() -> None:
     """Each has memory of its own, also where a process has long filled its slots again."""
-    given = Input(where="processes", processes=1, prefetch=0)
-    with loading(SOURCES["tensors"](), given) as loader:
-        for batch, wanted in zip(
-            loader.batches(), batches(SOURCES["tensors"](), Input(prefetch=0)), strict=True
-        ):
-            batch.micro_batches[0].inputs += 1  # nor does who trains write into a slot
-            assert torch.equal(batch.micro_batches[0].inputs, wanted.micro_batches[0].inputs + 1)
+    wanted = batches(SOURCES["tensors"](), Input(prefetch=0))
+    with loading(SOURCES["tensors"](), Input(where="processes", processes=1, prefetch=0)) as loader:
+        found = []
+        for batch in loader.batches():
+            batch.micro_batches[0].inputs.add_(1)  # nor does who trains write into a slot
+            found.append(batch)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert torch.equal(ours.micro_batches[0].inputs, theirs.micro_batches[0].inputs + 1)
 
 
 class Noisy(TensorSource):

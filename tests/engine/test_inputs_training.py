@@ -13,6 +13,12 @@ from tests.jobs import job, run, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
+SMALL = '''
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Conv2d(3, 8, 5, stride=3), nn.ReLU(), nn.Flatten(), nn.Linear(800, 10))
+'''
 DYING = '''
 import os, signal
 import torch
@@ -54,10 +60,11 @@ def test_training_is_the_same_wherever_its_data_are_prepared(
     strategy: str, places: list[dict[str, Any]], images: Path, tmp_path: Path
 ) -> None:
     """On shifted and flipped images, over more than one pass; the last batch of each is small."""
+    (tmp_path / "small.py").write_text(SMALL)
     states = []
     for number, given in enumerate([{"prefetch": 0}, {"prefetch": 2}, *places]):
         spec = job(
-            model={"name": "resnet32", "options": {"classes": 10}},
+            model={"entrypoint": "small:build", "directory": str(tmp_path)},
             data={"name": "cifar10", "options": {"directory": str(images), "shift": 4, "flip": True}},
             strategy={"name": strategy},
             cluster={"workers": 2},
