@@ -13,12 +13,12 @@ from tests.jobs import job, run, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
-SMALL = '''
+SMALL = """
 from torch import nn
 
 def build():
     return nn.Sequential(nn.Conv2d(3, 8, 5, stride=3), nn.ReLU(), nn.Flatten(), nn.Linear(800, 10))
-'''
+"""
 DYING = '''
 import os, signal
 import torch
