@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 ROUNDED = {
-    **dict.fromkeys(("iteration_ms", "compute_ms", "exposed_ms"), STEP_TIME.removesuffix(" ms")),
+    **dict.fromkeys(("iteration_ms", "compute_ms", "exposed_ms", "input_ms"), STEP_TIME.removesuffix(" ms")),
     "samples_per_s": THROUGHPUT,
     "speed_up": SPEED_UP.removesuffix("x"),
     "times_fastest": TIMES_FASTEST,
@@ -203,6 +203,7 @@ def _job(job: Job, summary: Summary, baseline: str, *, first: bool) -> Row:
         "iteration_ms": summary.iteration_ms,
         "compute_ms": summary.compute_ms,
         "exposed_ms": summary.exposed_ms,
+        "input_ms": summary.input_ms,
         "samples_per_s": summary.samples_per_s,
         "processors_busy": summary.processors.busy if summary.processors else None,
         "wire_bytes_per_step": summary.wire_bytes_per_step,

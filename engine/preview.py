@@ -10,6 +10,7 @@ from engine.plan.consistency import averages
 from engine.plan.description import ModelDescription
 from engine.plan.edges import edge_bytes
 from engine.plan.flow import derive
+from engine.plan.inputs import Input
 from engine.plan.job import JobSpec
 from engine.plan.mechanism_options import changed
 from engine.plan.overrides import named
@@ -99,7 +100,8 @@ def text(
 ) -> str:
     """The table in plain text, with the totals and the warnings below it. `found`: what `rows` answers, from who has
     asked it already: a plan may have tens of thousands of units."""
-    label = list(filter(None, (job.rehearsed, job.slowed)))
+    prepared = None if job.input == Input() else f"data: prepared {job.input.text}"
+    label = list(filter(None, (job.rehearsed, job.slowed, prepared)))
     if isinstance(plan, Wrapper):
         size = format_bytes(plan.bucket_bytes)
         pieces = f"buckets of {size}" if plan.runner == "ddp" else f"groups of at least {size}"

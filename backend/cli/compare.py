@@ -48,6 +48,7 @@ def compare(
         ("iteration", *(number(s.iteration_ms, STEP_TIME) for s in figures)),
         ("computing", *(number(s.compute_ms, STEP_TIME) for s in figures)),
         ("exposed", *(number(s.exposed_ms, STEP_TIME) for s in figures)),
+        ("input", *(number(s.input_ms, STEP_TIME) for s in figures)),
         ("processors", *(processors(s.processors) for s in figures)),
         ("throughput", *(number(s.samples_per_s, f"{THROUGHPUT} samples/s") for s in figures)),
         (

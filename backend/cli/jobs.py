@@ -20,7 +20,7 @@ from backend.lifecycle import said
 from backend.rounding import SPEED_UP, STEP_TIME, THROUGHPUT, number
 from backend.schemas.jobs import Job, JobSummary
 from backend.schemas.staleness import StaleCounts
-from backend.schemas.telemetry import SpeedUp
+from backend.schemas.telemetry import SpeedUp, Summary
 from engine.errors import UserError
 from engine.plan.documents import check_size, load_object
 from engine.plan.limits import JOB
@@ -152,6 +152,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "test accuracy": accuracy(job),
         "iteration": _with(number(summary.iteration_ms, STEP_TIME), "the median of the slowest worker"),
         "exposed": number(summary.exposed_ms, STEP_TIME),
+        "input": waiting_for_input(summary),
         "processors": processors(summary.processors) if summary.iteration_ms else None,
         "staleness": None if late is None else _staleness(late),
         "throughput": _with(
@@ -161,6 +162,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "speed-up": None
         if faster is None
         else f"{number(faster.value, SPEED_UP)} over {_baseline(job, faster)}{_sureness(faster)}",
+        "hint": summary.input_hint,
         "but": faster.why_not if faster else None,
         "tags": ", ".join(job.tags) or None,
         "note": job.note,
@@ -181,6 +183,15 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
 def accuracy(job: Job) -> str:
     """The last that was measured and, where workers drift, of which model it is."""
     return share(job.test_accuracy) + (f" (of {job.accuracy_of})" if job.accuracy_of else "")
+
+
+def waiting_for_input(summary: Summary) -> str | None:
+    """How long workers wait for their data, and of several each its share of its own step; None where nobody does."""
+    if not summary.input_ms:
+        return None
+    shares = ", ".join(f"worker {one.worker} {share(one.share)}" for one in summary.inputs)
+    one = share(summary.inputs[0].share) if summary.inputs else "-"
+    return f"{number(summary.input_ms, STEP_TIME)} ({shares if len(summary.inputs) > 1 else one} of the step)"
 
 
 def _with(value: str, words: str) -> str:

@@ -24,6 +24,7 @@ def figures(source: Source, speed: Speed, machine: Processors | None) -> Figures
     exposed = None
     if speed.exposed_ns is not None and speed.iteration_ns:
         exposed = exposed_share(speed.exposed_ns, speed.iteration_ns)
+    waits = speed.longest_input
     ports = ports_while_waiting(source)
     return Figures(
         exposed=exposed,
@@ -32,6 +33,7 @@ def figures(source: Source, speed: Speed, machine: Processors | None) -> Figures
         own=None if machine is None else machine.own,
         rehearsed=source.job.rehearsed is not None,
         one_port=None if ports is None else ports.one,
+        input=None if waits is None else waits.share,
     )
 
 

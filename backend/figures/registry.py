@@ -80,7 +80,7 @@ FIGURES: dict[str, Figure] = {
             title="Step time",
             build=step_time,
             summary="Each worker's step split into computation, exposed communication, input and idle time.",
-            terms=("iteration time", "exposed communication", "processors' share"),
+            terms=("iteration time", "exposed communication", "waiting for input", "processors' share"),
         ),
         Figure(
             name="staleness",

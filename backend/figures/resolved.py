@@ -14,6 +14,7 @@ from typing import Any
 from engine.errors import UserError
 from engine.inputs.registry import DATASETS
 from engine.models.registry import MODELS
+from engine.plan.inputs import Input
 from engine.plan.job import TrainingSpec
 from engine.plan.serde import from_plain, to_plain
 from engine.plan.units_of_measure import format_rate, parse_duration, parse_rate
@@ -73,10 +74,20 @@ def settings(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     }
     filled = {name: _DEFAULTS[name] if value is None else value for name, value in found.items()}
     filled["clip_norm"] = filled["clip_norm"] is not None  # how far is all the same
+    filled["data_prepared"] = _prepared(spec)
     for part in ("model", "data"):
         if _part(spec, part).get("entrypoint"):
             filled[f"{part}_directory"] = _part(spec, part).get("directory")
     return tuple((name.replace("_", " "), _said(value)) for name, value in filled.items())
+
+
+def _prepared(spec: Mapping[str, Any]) -> str:
+    """Where the data are prepared, and how far ahead; a rehearsal reads none."""
+    given = {} if spec.get("fidelity") == "rehearse" else _part(spec, "input")
+    try:
+        return from_plain(Input, dict(given)).text
+    except UserError:
+        return ", ".join(f"{key}={value}" for key, value in sorted(given.items()))
 
 
 def _part(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:

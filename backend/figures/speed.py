@@ -14,6 +14,7 @@ from engine.telemetry.comparison import RunConditions
 from engine.telemetry.definitions import (
     MIN_TIMES,
     WARM_UP_STEPS,
+    input_share,
     iteration_parts_ns,
     iteration_times_ns,
     job_iteration_ns,
@@ -28,6 +29,17 @@ speed. Of workers that average over more, see `window_steps`."""
 MOST_WINDOW_STEPS = 5_000
 """Of them, too: reading must stay bounded. As many of DiLoCo's periods of 500 steps fit in as an interval needs; a
 longer period than the window itself may hide its one average."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputWait:
+    """How long a worker waits for its data in a step."""
+
+    rank: int
+    ns: float
+    """Median."""
+    share: float | None
+    """Of its own median iteration; None until it has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +61,13 @@ class Speed:
     """Exposed communication of a step: the median of the worker that has most."""
     compute_ns: float | None
     """Computation of a step: the median of the worker that has most."""
+    inputs: tuple[InputWait, ...] = ()
+    """Of every worker that is there, by rank."""
+
+    @property
+    def longest_input(self) -> InputWait | None:
+        """Of the worker that waits longest, by its share where that is known."""
+        return max(self.inputs, key=lambda wait: (wait.share or 0.0, wait.ns), default=None)
 
     @property
     def samples_per_s(self) -> float | None:
@@ -90,7 +109,7 @@ def speed_of(
     present = [share_present(away.get(rank, ()), *ends) for rank in range(workers)]
     medians: list[float | None] = []
     paces: list[tuple[np.ndarray, np.ndarray]] = []
-    interval, exposed, compute = None, [], []
+    interval, exposed, compute, inputs = None, [], [], []
     for party, share in enumerate(present):
         if share <= 0:
             paces.append((np.empty(0), np.empty(0)))
@@ -105,6 +124,9 @@ def speed_of(
         if len(own):
             exposed.append(median_part_ns(own, "exposed", period))
             compute.append(median_part_ns(own, "compute", period))
+            waited = median_part_ns(own, "input", period)
+            of_step = None if median is None else input_share(waited, median)
+            inputs.append(InputWait(rank=party, ns=waited, share=of_step))
     return Speed(
         first=first,
         last=last,
@@ -114,6 +136,7 @@ def speed_of(
         throughput=job_throughput(paces, present),
         exposed_ns=max(exposed, default=None),
         compute_ns=max(compute, default=None),
+        inputs=tuple(inputs),
     )
 
 

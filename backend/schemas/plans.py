@@ -10,7 +10,8 @@ from backend.schemas.base import Schema, keep_schemas
 from engine.axes.consistency import CONSISTENCY
 from engine.plan.cluster import Party
 from engine.plan.consistency import Consistency
-from engine.plan.plan import Input, LayerPlan, Servers
+from engine.plan.inputs import Input
+from engine.plan.plan import LayerPlan, Servers
 from engine.plan.row import Row
 from engine.plan.serde import from_plain
 

@@ -47,9 +47,9 @@ class RaceSummary(Schema):
 class Limit(Schema):
     """What limits a job, by `engine.telemetry.limits`."""
 
-    kind: Literal["compute", "port", "processors", "waiting"]
-    """`port`: the link is the bottleneck. `processors`: those of this machine. `waiting`: latency, or
-    rounds that follow one another."""
+    kind: Literal["input", "compute", "port", "processors", "waiting"]
+    """`input`: workers wait for their data. `port`: the link is the bottleneck. `processors`: those of this machine.
+    `waiting`: latency, or rounds that follow one another."""
     sentence: str
     """With its numbers: `port: workers wait 58 % of the step; meanwhile the busiest port is 94 % busy; processors 41 %
     busy`."""

@@ -203,6 +203,16 @@ class Processors(Schema):
     """Taken by the job's own processes."""
 
 
+class InputWait(Schema):
+    """How long a worker waits for its data in a step, by the definition of waiting for input."""
+
+    worker: int
+    ms: float
+    """Median over the window."""
+    share: float | None
+    """Of its own iteration (0 to 1). Null: no iteration of it has ended."""
+
+
 class Summary(Schema):
     """The figures of one job by `engine/telemetry/definitions.py`: medians over a window, warm-up left
     out."""
@@ -221,6 +231,12 @@ class Summary(Schema):
     exposed_ms: float | None
     """Time of a step in which a worker computes nothing because a version has not arrived."""
     input_ms: float | None
+    """Time of a step in which a worker computes nothing because its batch is not there: the median of the worker for
+    which that is the largest share of its iteration."""
+    inputs: list[InputWait]
+    """The same of every worker that is there, by rank. Empty: not known yet."""
+    input_hint: str | None
+    """What to change where waiting for input limits the job. Null: it does not."""
     samples_per_s: float | None
     """Of each worker its mean samples per step over its own median iteration time, summed: more than the global batch
     over `iteration_ms` where workers are not equally fast."""

@@ -18,7 +18,7 @@ from engine.plan.cluster import parties
 from engine.plan.consistency import averages, drifts
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
-from engine.plan.plan import Consistency, Input, MessageCost, Plan, Servers, Wrapper
+from engine.plan.plan import Consistency, MessageCost, Plan, Servers, Wrapper
 from engine.plan.row import Row
 from engine.plan.serde import from_plain
 from engine.plan.traffic import spread_over_period
@@ -112,7 +112,7 @@ def view(planned: Planned) -> PlanView:
         consistency=plan.consistency if isinstance(plan, Plan) else Consistency(),
         drifts=isinstance(plan, Plan) and drifts(plan.consistency),
         averages=isinstance(plan, Plan) and averages(plan.consistency),
-        input=plan.input if isinstance(plan, Plan) else Input(),
+        input=plan.input if isinstance(plan, Plan) else spec.input,
         parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
         notes=preview.notes(plan, description, spec, rows),
         warnings=list(plan.warnings),

@@ -40,9 +40,12 @@ class Progress:
     iteration_ns: float | None = None
     samples_per_s: float | None = None
     exposed_ns: float | None = None
-    """Median of the worker that has most; so are the next two."""
+    """Median of the worker that has most; so is the next."""
     compute_ns: float | None = None
-    input_ns: float | None = None
+    inputs: tuple[speed.InputWait, ...] = ()
+    """How long each worker waits for its data."""
+    longest_input: speed.InputWait | None = None
+    """Of the worker that waits longest."""
 
 
 class ProgressReader:
@@ -91,7 +94,6 @@ def read(session: Session, attempt_id: int, workers: int, period: int) -> Progre
         return Progress(test_accuracy=accuracy, accuracy_of=of)
     warm = rows[rows["step"] >= WARM_UP_STEPS]
     found = speed.speed_of(warm, workers, period, WARM_UP_STEPS, last, away)
-    each = [warm[warm["party"] == worker] for worker in there]
     return Progress(
         done=last + 1,
         window=len(np.unique(warm["step"])),
@@ -102,9 +104,8 @@ def read(session: Session, attempt_id: int, workers: int, period: int) -> Progre
         samples_per_s=found.samples_per_s,
         exposed_ns=found.exposed_ns,
         compute_ns=found.compute_ns,
-        input_ns=max(speed.median_part_ns(own, "input", period) for own in each)
-        if all(len(own) for own in each)
-        else None,
+        inputs=found.inputs,
+        longest_input=found.longest_input,
     )
 
 

@@ -18,7 +18,7 @@ from backend.figures.source import Source
 from backend.lifecycle import State, said
 from backend.schemas import telemetry as schema
 from backend.schemas.lists import EventQuery
-from backend.services import events, logs, series, speed_ups, trace
+from backend.services import events, input_hint, logs, series, speed_ups, trace
 from backend.services.errors import Conflict
 from backend.services.jobs import find
 from backend.services.progress import ACCURACY
@@ -218,6 +218,8 @@ class Telemetry:
             compared = speed_ups.of(session, job, baseline_id, attempt)
             target = spec.training.target_accuracy
             ours, theirs = _time_to(session, attempt, target), None
+            source = Source(session, job_id, number)
+            machine = processors(source)
             if compared is not None and not compared.result.refused and not compared.baseline_gone:
                 baseline = find(session, compared.baseline_id)
                 theirs = _time_to(session, latest_attempt(session, baseline), target)
@@ -229,9 +231,14 @@ class Telemetry:
                 iteration_ms=milliseconds(progress.iteration_ns),
                 compute_ms=milliseconds(progress.compute_ns),
                 exposed_ms=milliseconds(progress.exposed_ns),
-                input_ms=milliseconds(progress.input_ns),
+                input_ms=milliseconds(waits.ns if (waits := progress.longest_input) else None),
+                inputs=[
+                    schema.InputWait(worker=wait.rank, ms=wait.ns / 1e6, share=wait.share)
+                    for wait in progress.inputs
+                ],
+                input_hint=input_hint.of(session, job, spec, progress, machine, source.job.device),
                 samples_per_s=progress.samples_per_s,
-                processors=shown_processors(processors(Source(session, job_id, number))),
+                processors=shown_processors(machine),
                 speed_up=_speed_up(compared) if compared else None,
                 convergence_speed_up=definitions.convergence_speed_up(ours, theirs),
                 wire_bytes_per_step=self._views.plan(job).wire_bytes_per_step,

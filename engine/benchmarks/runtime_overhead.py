@@ -27,6 +27,7 @@ from engine.inputs.build import find_task, load_dataset
 from engine.inputs.loader import Loader
 from engine.models.build import build_model
 from engine.models.fit import fitted
+from engine.plan.inputs import Input
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain, to_plain
 from engine.runtime.worker import seed_everything
@@ -75,7 +76,7 @@ def plain_loop(spec: dict[str, Any], keeping: bool) -> list[int]:
         rank=0,
         workers=1,
         device=torch.device("cpu"),
-        prefetch=1,
+        input=Input(prefetch=1),
         dtype=None,
         filler=False,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ class MapStyleSource:
 
     def __init__(self, items: Any) -> None:
         self._items = items
+        self.before_item: Callable[[int], object] = lambda index: None
+        """See ItemSource."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -30,7 +33,11 @@ class MapStyleSource:
     def batch(self, indices: np.ndarray) -> tuple[Tensors, Tensors]:
         """See Source.batch."""
         chosen = indices.tolist() if len(indices) else [0]  # an empty batch still needs shapes and types
-        inputs, targets = default_collate([self._items[index] for index in chosen])
+        found = []
+        for index in chosen:
+            self.before_item(index)
+            found.append(self._items[index])
+        inputs, targets = default_collate(found)
         return (inputs, targets) if len(indices) else (first(inputs, 0), first(targets, 0))
 
 

@@ -1,31 +1,36 @@
-"""loader: prepares each step's part of the data on the host, some steps ahead, in a thread of its own.
+"""loader: each step's part of the data, for one worker, prepared wherever the job says (`engine/axes/inputs.py`).
 
-Batches depend on nothing but the job and the rank, so workers never talk about data. Data that draw random numbers are
-read between the passes: a process has one generator, and from a thread beside them it would be chance whether data or
-model (dropout, say) gets which number.
+Batches depend on nothing but the job and the rank, so workers never talk about data. What is in them does not depend on
+the place either, bit by bit, unless the data draw random numbers of their own (`thread.py`, `processes.py`).
 """
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import chain, islice
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from engine.axes.inputs import INPUT
 from engine.errors import UserError
-from engine.inputs.batch import Tensors, of_type, on
-from engine.inputs.drawn import drawn
-from engine.inputs.reading import read
+from engine.inputs.batch import Tensors, of_type
+from engine.inputs.copies import Copies
+from engine.inputs.reading import finished, read
+from engine.inputs.seeding import seed_by
 from engine.inputs.sharding import global_batches, micro_batches, shard
-from engine.inputs.source import CountingSource, Source
+from engine.inputs.source import CountingSource, ItemSource, Source, Turn
 from engine.inputs.task import IGNORED, weight
+from engine.plan.inputs import Input
 from engine.plan.job import EvaluationSpec, TrainingSpec
 from engine.plan.length import steps_per_epoch, total_steps
+
+if TYPE_CHECKING:
+    from engine.inputs.processes import Processes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +62,14 @@ class StepBatch:
     """This part and the whole step in numbers that all workers know: targets where the source counts them, else
     samples."""
 
+    def mapped(self, function: Callable[[Tensors], Tensors]) -> StepBatch:
+        """The same with what `function` makes of each pass's inputs and targets."""
+
+        def of(micro: MicroBatch) -> MicroBatch:
+            return replace(micro, inputs=function(micro.inputs), targets=function(micro.targets))
+
+        return replace(self, micro_batches=[of(micro) for micro in self.micro_batches])
+
 
 class Loader:
     """Iterates over the steps of a job, for one worker."""
@@ -70,24 +83,44 @@ class Loader:
         rank: int,
         workers: int,
         device: torch.device,
-        prefetch: int,
+        input: Input,
         dtype: torch.dtype | None,
         filler: bool,
         alone: bool = False,
+        processes: Processes | None = None,
+        seeded: bool = False,
     ) -> None:
         """`dtype`: floating inputs are converted to it. `filler`: a worker without samples gets one that does not
         count, for runners whose collectives need every rank. `alone`: workers train by themselves between averages, so
-        losses are means over a worker's own samples."""
+        losses are means over a worker's own samples. `processes`: those of a job that has some.
+        `seeded`: this process does nothing but read, so that its generators are seeded for each sample."""
+        self.input = input
+        """Where the batches are prepared."""
+        self.processes = processes
+        self.copies = Copies(device, pinned=input.pinned)
+        """How they get to the device."""
+        self.share = partial(
+            Loader,
+            training=training,
+            evaluation=evaluation,
+            rank=rank,
+            workers=workers,
+            device=torch.device("cpu"),
+            input=Input(),
+            dtype=dtype,
+            filler=filler,
+            alone=alone,
+        )
+        """Called with the same source, a loader of the same batches for the host: what another process is told."""
         self._source = source
         self._count = source.target_count if isinstance(source, CountingSource) else None
         self._training = training
         self._rank = rank
         self._workers = workers
-        self._device = device
-        self._prefetch = prefetch
         self._dtype = dtype
         self._filler = filler
         self._alone = alone
+        self._seeded = seeded
         self._per_epoch = per_epoch = steps_per_epoch(len(source), training.global_batch)
         self.steps = total_steps(training, len(source))
         """Steps of the whole job."""
@@ -115,39 +148,52 @@ class Loader:
         return self.batches()
 
     def batches(self, first: int = 0) -> Iterator[StepBatch]:
-        """Of the steps from `first` on."""
-        batches = self._from(first)
-        if self._prefetch:
-            before = drawn()
-            batches = chain([next(batches)], batches)
-            if drawn() == before:
-                batches = _ahead(batches, self._prefetch)
-            else:
-                print("the data draw random numbers: they are not read ahead", flush=True)
-        for _ in range(first, self.steps):
-            yield next(batches)
+        """Of the steps from `first` on, on the worker's device."""
+        if first < self.steps:
+            yield from INPUT[self.input.where].load()(self, first)
 
-    def _from(self, first: int) -> Iterator[StepBatch]:
+    def read(self, first: int, *, every: int = 1, finish: bool = True) -> Iterator[StepBatch]:
+        """The batches from step `first` to the last one, of those each `every`-th, read on the host, one when the next
+        is asked for. `finish`: False leaves the second stage of staged data to `finished`."""
+        left = range(first, self.steps)
+        for step, (turn, indices) in zip(left, self._dealt(first), strict=False):
+            if (step - first) % every == 0:
+                yield self._part(indices, turn, finish)
+
+    def finished(self, batch: StepBatch) -> StepBatch:
+        """A batch whose second stage was left."""
+
+        def of(micro: MicroBatch) -> MicroBatch:
+            return replace(micro, inputs=of_type(self._dtype, finished(self._source, micro.inputs)))
+
+        return replace(batch, micro_batches=[of(micro) for micro in batch.micro_batches])
+
+    def _dealt(self, first: int) -> Iterator[tuple[Turn, np.ndarray]]:
+        """The global batches from step `first` on, without end."""
+        training = self._training
         epoch, passed = divmod(first, self._per_epoch)
         while True:
-            order = global_batches(len(self._source), self._training.global_batch, self._training.seed, epoch)
-            for indices in islice(order, passed, None):
-                yield self._part(indices)
+            order = global_batches(len(self._source), training.global_batch, training.seed, epoch)
+            turn = Turn(seed=training.seed, epoch=epoch)
+            yield from ((turn, indices) for indices in islice(order, passed, None))
             epoch, passed = epoch + 1, 0
 
-    def _part(self, indices: np.ndarray) -> StepBatch:
+    def _part(self, indices: np.ndarray, turn: Turn, finish: bool) -> StepBatch:
         mine = shard(indices, self._rank, self._workers)
         parts: list[MicroBatch] = []
         counts: list[tuple[int, int]] = []  # samples, and targets that count
         for piece in micro_batches(mine, self._training.micro_batches):
             empty = len(piece) == 0
-            inputs, targets = read(self._source, indices[:1] if empty and self._filler else piece)
+            filled = indices[:1] if empty and self._filler else piece
+            if self._seeded:
+                self._seed(turn, filled)
+            inputs, targets = read(self._source, filled, turn, finish=finish)
             if not empty:
                 counts.append((len(piece), self._checked(targets)))
             parts.append(
                 MicroBatch(
-                    inputs=on(self._device, of_type(self._dtype, inputs)),
-                    targets=on(self._device, targets),
+                    inputs=of_type(self._dtype, inputs) if finish else inputs,
+                    targets=targets,
                     samples=len(piece),
                     scale=0.0 if empty else 1.0,
                 )
@@ -162,6 +208,13 @@ class Loader:
             divisor=(own or 1.0) if self._alone else whole,
             counted=(int(count(mine)), int(count(indices))),
         )
+
+    def _seed(self, turn: Turn, indices: np.ndarray) -> None:
+        """Before these samples are read: for each where the source reads them one by one, else for the first."""
+        if isinstance(self._source, ItemSource):
+            self._source.before_item = partial(seed_by, turn)
+        elif len(indices):
+            seed_by(turn, int(indices[0]))
 
     def _weight(self, indices: np.ndarray, seen: list[tuple[int, int]]) -> float:
         """The weight of the samples at `indices`. Unless the source counts for us, all samples weigh the same, as much
@@ -182,36 +235,3 @@ class Loader:
                 "Give it a method target_count(indices): how many targets of these samples count",
             )
         return found
-
-
-def _ahead(batches: Iterator[StepBatch], depth: int) -> Iterator[StepBatch]:
-    """Prepare up to `depth` batches in a thread while the last one is used."""
-    ready: queue.Queue[StepBatch | BaseException] = queue.Queue(depth)
-    ended = threading.Event()
-
-    def prepare() -> None:
-        try:
-            for batch in batches:
-                if not _offer(batch):
-                    return
-        except BaseException as error:  # raised again where the batch is asked for
-            _offer(error)
-
-    def _offer(item: StepBatch | BaseException) -> bool:
-        while not ended.is_set():
-            try:
-                ready.put(item, timeout=0.5)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    threading.Thread(target=prepare, name="input", daemon=True).start()
-    try:
-        while True:
-            item = ready.get()
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        ended.set()

@@ -18,6 +18,7 @@ _SIZES = {
     "length": (1, 2**16),
     "steps": (1, 2**16),
     "size": (1, 2**12),
+    "shift": (0, 2**10),
     "samples": (1, 2**40),
     "test_samples": (1, 2**40),
 }
@@ -127,6 +128,18 @@ class Cifar10Options:
     directory: str
     """Folder with the extracted batch files, of the Python or of the binary version, as an absolute path on
     the workers' machines."""
+    shift: int = 0
+    """Training images are moved by up to so many pixels, at random in both directions; what comes in is black. 4 is
+    usual, 0 leaves them where they are."""
+    flip: bool = False
+    """Half of the training images, at random, are flipped left to right."""
+    normalize: bool = True
+    """Standardize each channel; false: values from 0 to 1."""
+
+    def __post_init__(self) -> None:
+        _check_sizes(shift=self.shift)
+        if self.shift > 32:
+            raise UserError("shift", self.shift, "moves an image of 32 pixels out of sight", "4 is usual")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,9 +153,16 @@ class ImageFolderOptions:
     workers' machines."""
     size: int = 224
     """Images are scaled and cropped to this many pixels in height and width."""
+    shift: int = 0
+    """Images are scaled to twice so many pixels more, of which training sees a window of `size` at a random place and
+    the test the middle. 16 is usual for 224 pixels, 0 leaves nothing to chance."""
+    flip: bool = False
+    """Half of the training images, at random, are flipped left to right."""
+    normalize: bool = True
+    """Standardize each channel as ImageNet's; false: values from 0 to 1."""
 
     def __post_init__(self) -> None:
-        _check_sizes(size=self.size)
+        _check_sizes(size=self.size, shift=self.shift)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -32,6 +33,38 @@ class CountingSource(Source, Protocol):
     def target_count(self, indices: np.ndarray) -> int:
         """How many targets of the samples at `indices` count. Every worker asks for the whole global batch, so this
         should not read the samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """Which pass over the training data samples are read for: who changes samples at random draws by it."""
+
+    seed: int
+    """The job's."""
+    epoch: int
+    """From 0."""
+
+
+@runtime_checkable
+class StagedSource(Source, Protocol):
+    """A source that makes samples in two stages: what is stored of them is read, and then finished by operations on
+    tensors, which do the same on every device. `batch(indices)` is both."""
+
+    def stored(self, indices: np.ndarray, turn: Turn | None) -> tuple[Tensors, Tensors]:
+        """What `finished` needs of the samples at `indices`, its first dimension that of the samples, and their
+        targets; on the host. What is random of training samples is drawn here, by `turn` and each sample's index and by
+        nothing else; None: the samples as they are."""
+
+    def finished(self, stored: Tensors) -> Tensors:
+        """The inputs, made of the first that `stored` answers, on the device where that is by now. Draws nothing."""
+
+
+@runtime_checkable
+class ItemSource(Source, Protocol):
+    """A source that reads samples one by one."""
+
+    before_item: Callable[[int], object]
+    """Called with each index before that sample is read."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from engine.inputs.batch import Tensors, count, of_type, on, repeated, shape, sh
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.entrypoint import check_directories, defaults
 from engine.inputs.reading import read
-from engine.inputs.source import Dataset
+from engine.inputs.source import Dataset, StagedSource
 from engine.inputs.task import Task, classification
 from engine.instrumentation.compiled import uncompiled
 from engine.instrumentation.own_hook import OwnHook
@@ -193,6 +193,7 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
     return replace(
         described,
         samples=len(dataset.train),
+        staged=isinstance(dataset.train, StagedSource),
         defaults={part: found for part, found in own.items() if found},
     )
 

@@ -211,6 +211,9 @@ class ModelDescription:
     """Bytes of its buffers (batch statistics and the like), which stay local."""
     samples: int | None = None
     """Training samples of the data that it was described with; None where it was described without."""
+    staged: bool | None = None
+    """Whether these data are made in two stages, of which a device can do the second (`engine/inputs/source.py`); None
+    where that is not known."""
     cuts: tuple[CutDescription, ...] = ()
     """One for each layer, in the order in which a forward pass first uses them: where the model can be cut in two, the
     layers from there on belong to the back. Empty where it can be cut nowhere."""

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from engine.errors import UserError, require_positive, require_within
 from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.faults import FaultsSpec
+from engine.plan.inputs import Input
 from engine.plan.overrides import Override
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.restarts import check_restarts
@@ -298,6 +299,8 @@ class JobSpec:
     """Workers and devices."""
     network: NetworkSpec = NetworkSpec()
     """Limits of the network."""
+    input: Input = Input()
+    """Where the data are prepared, and how far ahead. Without effect in a rehearsal, which reads none."""
     training: TrainingSpec
     """Length, batch and precision."""
     optimizer: OptimizerSpec = OptimizerSpec()

@@ -22,6 +22,7 @@ from engine.catalogue import Axis, Mechanism
 from engine.errors import UserError
 from engine.plan.consistency import Consistency
 from engine.plan.encoding import Encoding, encoding
+from engine.plan.inputs import Input
 from engine.plan.mechanism_options import options_of
 from engine.plan.serde import to_plain
 
@@ -276,23 +277,6 @@ class Workload:
         """How many of the samples `rank` gets, as `engine/inputs/sharding.py` deals them."""
         share, rest = divmod(self.samples, ranks)
         return share + (rank < rest)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Input:
-    """Where the data are prepared. Chosen for the job."""
-
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
-
-    where: str = "cpu"
-    """`cpu` or `device`."""
-    prefetch: int = 1
-    """Batches prepared ahead of the step that uses them. 0: prepared when needed."""
-
-    def __post_init__(self) -> None:
-        INPUT.require(self.where, "where")
-        if not 0 <= self.prefetch <= 64:
-            raise UserError("prefetch", self.prefetch, "must be from 0 to 64", "Use 1 or 2")
 
 
 @dataclass(frozen=True, kw_only=True)

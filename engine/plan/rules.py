@@ -19,6 +19,7 @@ from engine.plan.cluster import Cluster, workload_of
 from engine.plan.consistency import trains_alone
 from engine.plan.description import ModelDescription
 from engine.plan.drift_rules import check_consistency, warn_of_an_empty_record
+from engine.plan.inputs import check_input, input_warnings
 from engine.plan.job import JobSpec
 from engine.plan.layer_rules import (
     is_served,
@@ -41,6 +42,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
     """Validate `plan` for this model, cluster and job, and settle what `auto` means."""
     _directories_are_of_your_own_code(job)
     if isinstance(plan, Wrapper):
+        check_input(job.input, model)
         check_worker_loss(plan, job)
         check_checkpoint(plan, job)
         _every_pass_has_a_sample(plan, cluster, job)
@@ -62,6 +64,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
             *refusals(check_stages, plan, model, cluster, job),
             *refusals(check_consistency, plan, job),
             *refusals(check_worker_loss, plan, job),
+            *refusals(check_input, job.input, model),
             *refusals(_majorities_are_not_clipped, plan, job),
             *(error for layer in plan.layers for error in layer_refusals(layer, plan, model, cluster, job)),
             *refusals(_native_cannot_be_paced, native, cluster),
@@ -70,6 +73,8 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
     plan = _settle_update_sites(settle_averaging(plan, model, job), job)
     check_checkpoint(plan, job)
     plan = settle_shares(settle_workload(_settle_workload(plan, model, job), job), model, cluster)
+    warnings = (*plan.warnings, *input_warnings(job.input, rehearsed=job.rehearsed is not None))
+    plan = replace(plan, input=job.input, warnings=warnings)
     return warn_of_an_empty_record(warn_of_idle_stages(plan, job), job)
 
 

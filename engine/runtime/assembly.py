@@ -22,6 +22,7 @@ from engine.inputs.loader import Loader
 from engine.instrumentation.writes import Writes
 from engine.launch import PATIENCE_S, Launch
 from engine.plan.consistency import drifts, trains_alone, unwaited
+from engine.plan.inputs import Input
 from engine.plan.plan import Wrapper
 from engine.plan.units import carried
 from engine.protocol.messages import Lane, Message
@@ -107,6 +108,8 @@ class Assembly:
         of a sum stays that of the model's own layout."""
         base = self._base
         subject = load_subject(self._launch, self.rank, base.recording, back=base.party.device is not None)
+        if subject.processes is not None:
+            base.at_the_end.callback(subject.processes.close)
         if subject.pace is None:  # what is replayed was made of the description
             check_model(subject.model, self._launch)
             check_norms(subject.model, self._launch, self.device)
@@ -126,10 +129,11 @@ class Assembly:
             rank=self.team.rank,
             workers=self.team.size,
             device=self.device,
-            prefetch=1 if isinstance(plan, Wrapper) else plan.input.prefetch,
+            input=Input() if subject.pace is not None else self.job.input,
             dtype=self.dtype,
             filler=isinstance(plan, Wrapper),
             alone=trains_alone(self._launch.consistency),
+            processes=subject.processes,
         )
 
     def place(self, subject: Subject) -> Place:

@@ -15,6 +15,7 @@ from torch import nn
 from engine.axes.exchange import EXCHANGE
 from engine.errors import UserError
 from engine.inputs.build import find_task, load_dataset
+from engine.inputs.processes import Processes
 from engine.inputs.source import Source
 from engine.inputs.task import Task
 from engine.instrumentation import raw_memory
@@ -50,6 +51,8 @@ class Subject:
     test: Source
     pace: Pace | None = None
     """The replay device's clock, in a rehearsal."""
+    processes: Processes | None = None
+    """Those that prepare `train`, where the job has some."""
     parts: Parts | None = None
     """Where the plan cuts the model for a device: its parts. In a rehearsal, the back only where it is computed."""
 
@@ -62,12 +65,16 @@ def load_subject(launch: Launch, rank: int, recording: Recording, *, back: bool 
     pipeline = launch.plan.pipeline if isinstance(launch.plan, Plan) else None
     if launch.profile is None:
         dataset = load_dataset(fitted(job.data, job.model))
+        count = job.input.process_count
+        # Before there is a model: they would keep its memory, too.
+        processes = Processes(dataset.train, count) if count else None
         built = build_model(job.model, job.training.precision)
         return Subject(
             model=built,
             task=find_task(job.model, job.data),
             train=dataset.train,
             test=dataset.test,
+            processes=processes,
             parts=_cut(built, cuts[0], launch) if cuts and pipeline is None else None,
         )
     pace = _pace(launch.profile, recording, slowness_of(job, rank))

@@ -123,6 +123,11 @@ def exposed_share(exposed: float, iteration_ns: float) -> float | None:
     return exposed / iteration_ns if iteration_ns > 0 else None
 
 
+def input_share(waited: float, iteration_ns: float) -> float | None:
+    """Waiting for input as a share of the iteration (0 to 1), of one worker."""
+    return exposed_share(waited, iteration_ns)
+
+
 # --- processors ---
 
 
@@ -265,6 +270,12 @@ DEFINITIONS: Mapping[str, str] = {
         "the job's is the slowest worker's; where workers average every k steps, over whole periods of k steps"
     ),
     "exposed communication": "time in which a worker computes nothing because a version has not arrived",
+    "waiting for input": (
+        "time in which a worker computes nothing because its batch is not there: it is read, decoded, transformed or "
+        "copied, where input.where says; of each worker the median over the window, warm-up left out, and its share of "
+        "that worker's own iteration time; where a CUDA device transforms it, what the device takes for that is not in "
+        "it"
+    ),
     "clock": (
         "whose times a span has: the host's, or where a CUDA device computes, the device's, by events in its stream; "
         "waits and messages have the host's"

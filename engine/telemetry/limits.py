@@ -1,7 +1,10 @@
-"""What limits a job: its computation, the port of a link, the processors of its machine, or waiting for messages.
+"""What limits a job: its input, its computation, the port of a link, the processors of its machine, or waiting for
+messages.
 
 Pure: measured figures in, the limit and the sentence that carries its numbers out. The rule, in this order:
 
+0. A worker waits for its data for INPUT of a step or more, and for messages for no longer: **input**. It computes
+   nothing until they are there, and faster links would not give it anything.
 1. Workers wait less than EXPOSED of a step: **compute**; a rehearsal only waits where a job would compute, so that
    where the processors are busy for PROCESSORS or more it is they (**processors**): the replay comes late.
 2. While workers wait, some port is used for PORT or more of its rate at each moment: **port**. Links are the
@@ -22,7 +25,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["compute", "port", "processors", "waiting"]
+Kind = Literal["input", "compute", "port", "processors", "waiting"]
+INPUT = 0.1
+"""Of a step: with less of it spent on waiting for data, these do not limit a job."""
 EXPOSED = 0.1
 """Of a step: with less of it exposed, communication does not limit a job."""
 PORT = 0.75
@@ -48,6 +53,8 @@ class Figures:
     """Computation is waited for."""
     one_port: float | None = None
     """As `port`, of the one port that was busiest over all that time, by itself. None: not known, as `port`."""
+    input: float | None = None
+    """Of a step: waiting for input, of the worker that waits longest."""
 
     @property
     def crowded(self) -> bool:
@@ -77,6 +84,9 @@ def limit(found: Figures) -> Limit | None:
     waits = f"workers wait {_percent(found.exposed)} of the step"
     # Of who hardly waits, ports that are not known are left out: mostly there was no wait to look at them in.
     port = _port(found) if found.port is not None or found.exposed >= EXPOSED else None
+    if kind == "input":
+        waits = f"workers wait {_percent(found.input)} of the step for their data"
+        port = f"{_percent(found.exposed)} for messages" if found.exposed >= EXPOSED else None
     said = (_machine(found), waits, port) if kind == "processors" else (f"{kind}: {waits}", port, processors)
     return Limit(kind=kind, sentence="; ".join(filter(None, said)), crowded=found.crowded)
 
@@ -91,16 +101,24 @@ def mean(rounds: Iterable[Figures]) -> Figures:
         own=_mean(figures.own for figures in each),
         rehearsed=any(figures.rehearsed for figures in each),
         one_port=_mean(figures.one_port for figures in each),
+        input=_mean(figures.input for figures in each),
     )
 
 
 def _kind(found: Figures, exposed: float) -> Kind:
+    if input_dominates(found.input, exposed):
+        return "input"
     full = found.processors is not None and found.processors >= PROCESSORS
     if exposed < EXPOSED:
         return "processors" if found.rehearsed and full else "compute"
     if found.port is not None and found.port >= PORT:
         return "port"
     return "processors" if full else "waiting"
+
+
+def input_dominates(waited: float | None, exposed: float | None) -> bool:
+    """Whether waiting for input, a share of the step, limits a job that waits so much for messages."""
+    return waited is not None and waited >= INPUT and waited >= (exposed or 0.0)
 
 
 def _port(found: Figures) -> str:

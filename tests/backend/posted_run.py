@@ -127,10 +127,12 @@ def record_steps(
     beside: Mapping[str, float] = MappingProxyType({}),
     before: Mapping[int, float] = MappingProxyType({}),
     first: int = 0,
+    inputs: tuple[float, float] = (0.0, 0.0),
 ) -> None:
     """Record STEPS steps of two workers, and the test accuracy when worker 0 is done, with the values that stand
     `beside` it; `before`: accuracies that were measured after so many steps, when worker 0's next one began. `slower`
-    multiplies times. `first`: the step that it goes on from."""
+    multiplies times. `first`: the step that it goes on from. `inputs`: the share of its steps for which each worker
+    waits for data."""
     for worker, step_ms in enumerate(STEP_MS):
         length = step_ms * slower * MS
         now = [STEPS * length]
@@ -162,7 +164,7 @@ def record_steps(
             )
             recorder.step(
                 step, start=start, end=start + length, samples=SAMPLES, loss=1 / (1 + step), exposed=length // 10,
-                compute=length // 2,
+                compute=length // 2, input=round(inputs[worker] * length),
             )  # fmt: skip
         if worker == 0:
             if first:

@@ -83,6 +83,19 @@ def test_an_entry_point_in_another_directory_is_said() -> None:
     assert "data directory" not in of("/home/me/new")
 
 
+def test_where_data_are_prepared_is_said_as_far_as_it_is_known() -> None:
+    def of(**spec: Any) -> str:
+        return dict(resolved.settings(spec))["data prepared"]
+
+    assert of(input={"where": "processes", "processes": 1, "prefetch": 0}) == (
+        "in 1 process of each worker, 0 batches ahead"
+    )
+    assert of(input={"where": "device"}) == "on the device that trains, 1 batch ahead"
+    assert of(input={"prefetch": 0}) == "in the thread that trains, 0 batches ahead"
+    assert of(input={"where": "orbit"}) == "where=orbit", "another version may know it"
+    assert of(fidelity="rehearse", input={"where": "processes"}) == of(), "a rehearsal reads none"
+
+
 def test_settings_have_their_defaults_written_out() -> None:
     plain = resolved.settings({})
     written = {
@@ -95,11 +108,14 @@ def test_settings_have_their_defaults_written_out() -> None:
         "micro batches": "1",
         "clip norm": "off",
         "deterministic": "off",
+        "data prepared": "in a thread of each worker, 1 batch ahead",
     }
     changed = {
         "optimizer": {"name": "adam"},
         "training": {"micro_batches": 2, "clip_norm": 0.5, "deterministic": True},
+        "input": {"where": "processes"},
     }
     assert dict(resolved.settings(changed)) == {
         "optimizer": "adam", "micro batches": "2", "clip norm": "on", "deterministic": "on",
+        "data prepared": "in 2 processes of each worker, 1 batch ahead",
     }  # fmt: skip

@@ -48,6 +48,10 @@ def test_the_speed_up_is_against_the_job_that_is_chosen(
     assert value is not None
     shown = "–" if value.value is None else f"{value.value:.2f}x{'*' if value.why_not else ''}"
     expect(page.get_by_test_id("value-speed-up")).to_have_text(shown)
+    assert summary.input_ms is not None
+    expect(page.get_by_test_id("tile-input")).to_contain_text(
+        re.compile(r"Waiting for input.* ms.*% of worker \d's")
+    )
     assert sooner is not None
     expect(page.get_by_test_id("tile-accuracy")).to_contain_text(f", {sooner:.2f}x as soon as recorded p3")
 

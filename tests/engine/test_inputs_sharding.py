@@ -20,6 +20,7 @@ from engine.inputs.sharding import (
     shard,
 )
 from engine.inputs.source import TensorSource
+from engine.plan.inputs import Input
 from engine.plan.job import EvaluationSpec, TrainingSpec
 from engine.plan.length import steps_per_epoch
 
@@ -93,7 +94,7 @@ def loader_of(
         rank=rank,
         workers=workers,
         device=torch.device("cpu"),
-        prefetch=prefetch,
+        input=Input(prefetch=prefetch),
         dtype=None,
         filler=False,
     )

@@ -17,6 +17,7 @@ from engine.inputs.registry import load
 from engine.inputs.source import TensorSource
 from engine.inputs.task import IGNORED, classification, weight
 from engine.inputs.vocabulary import BEGIN, END
+from engine.plan.inputs import Input
 from engine.plan.job import EvaluationSpec, TrainingSpec
 from tests.words import write_text
 
@@ -178,7 +179,7 @@ def loader(source, rank, **training):
         rank=rank,
         workers=3,
         device=torch.device("cpu"),
-        prefetch=0,
+        input=Input(prefetch=0),
         dtype=None,
         filler=False,
     )

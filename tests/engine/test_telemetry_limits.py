@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.telemetry.limits import EXPOSED, PORT, PROCESSORS, Figures, limit, mean
+from engine.telemetry.limits import EXPOSED, INPUT, PORT, PROCESSORS, Figures, limit, mean
 
 WAITS = {"exposed": 0.58, "port": 0.2, "processors": 0.41}
 
@@ -14,6 +14,26 @@ WAITS = {"exposed": 0.58, "port": 0.2, "processors": 0.41}
 @pytest.mark.parametrize(
     ("figures", "kind", "sentence"),
     [
+        (
+            WAITS | {"exposed": 0.02, "input": 0.34},
+            "input",
+            "input: workers wait 34 % of the step for their data; processors 41 % busy",
+        ),
+        (
+            WAITS | {"exposed": 0.2, "input": 0.2, "port": 0.94},
+            "input",
+            "input: workers wait 20 % of the step for their data; 20 % for messages; processors 41 % busy",
+        ),
+        (  # more for messages than for data
+            WAITS | {"input": 0.57, "port": 0.94},
+            "port",
+            "port: workers wait 58 % of the step; meanwhile the busiest port is 94 % busy; processors 41 % busy",
+        ),
+        (
+            WAITS | {"exposed": 0.02, "port": None, "input": INPUT - 0.01},
+            "compute",
+            "compute: workers wait 2 % of the step; processors 41 % busy",
+        ),
         (
             WAITS | {"exposed": EXPOSED - 0.01},
             "compute",
@@ -98,7 +118,9 @@ def test_without_a_measured_step_there_is_none() -> None:
 
 
 def test_rounds_are_the_mean_of_what_is_known_of_them() -> None:
-    one = Figures(**WAITS, one_port=0.1)  # type: ignore[arg-type]
+    one = Figures(**WAITS, one_port=0.1, input=0.3)  # type: ignore[arg-type]
     two = Figures(exposed=0.62, port=None, processors=0.61, rehearsed=True)
-    assert mean([one, two]) == Figures(exposed=0.6, port=0.2, processors=0.51, rehearsed=True, one_port=0.1)
+    assert mean([one, two]) == Figures(
+        exposed=0.6, port=0.2, processors=0.51, rehearsed=True, one_port=0.1, input=0.3
+    )
     assert mean([]) == Figures(exposed=None, port=None, processors=None)

@@ -51,6 +51,8 @@ class Measured:
     """The job's: the median of the slowest worker, over whole periods where workers average."""
     exposed_ns: float
     """Exposed communication per step: the mean over steps and workers."""
+    input_ns: float
+    """Waiting for input per step: likewise."""
     cpu_s: float
     """CPU time of all workers per step, their transport and servers included; over all steps."""
     cpu_share: float
@@ -73,6 +75,7 @@ class Measured:
         return {
             "iteration_s": self.iteration_ns / 1e9,
             "exposed_s": self.exposed_ns / 1e9,
+            "input_s": self.input_ns / 1e9,
             "cpu_s": round(self.cpu_s, 4),
             "cpu_share": round(self.cpu_share, 3),
             "sent_mbps": self.sent_bps / 1e6,
@@ -223,6 +226,7 @@ def read(launch: Launch, cpu: CpuMeter, warm_up: int, spool: Path) -> Measured:
         step_ns=tuple(tuple(int(time) for time in worker) for worker in times),
         iteration_ns=iteration,
         exposed_ns=float(np.mean(every["exposed"])),
+        input_ns=float(np.mean(every["input"])),
         rehearsed=launch.job.rehearsed,
         worst_behind_ns=max(s.get("worst_behind_ns", 0) for s in summaries),
         cpu_s=sum(s["cpu_ns"] for s in summaries) / 1e9 / summaries[0]["steps"],

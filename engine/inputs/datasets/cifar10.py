@@ -2,8 +2,9 @@
 
 Reads the Python version (`data_batch_1` .. `data_batch_5`, `test_batch`: pickled dictionaries) and the
 binary version (the same names with `.bin`: records of one label byte and 3,072 pixel bytes), both channels
-first. Pixels are standardized per channel with the training part's mean and deviation. Memory: 737 MB in
-float32 would be too much for every worker, so bytes are kept (184 MB) and converted batch by batch.
+first. Pixels are standardized per channel with the training part's mean and deviation (`engine/inputs/images.py`, with
+what a job has changed at random). Memory: 737 MB in float32 would be too much for every worker, so bytes are kept
+(184 MB) and converted batch by batch.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import torch
 from torch import Tensor
 
 from engine.errors import UserError
+from engine.inputs.images import ImageStage
 from engine.inputs.options import Cifar10Options
-from engine.inputs.source import Dataset
+from engine.inputs.source import Dataset, Turn
 
 _PIXELS = 3 * 32 * 32
 _TRAIN = tuple(f"data_batch_{i}" for i in range(1, 6))
@@ -27,23 +29,29 @@ _TEST = ("test_batch",)
 
 
 class ImageBytesSource:
-    """Images kept as bytes (n, 3, 32, 32), standardized when they are read."""
+    """Images kept as bytes (n, 3, 32, 32), finished when they are read."""
 
-    def __init__(
-        self, images: np.ndarray, labels: np.ndarray, mean: np.ndarray, deviation: np.ndarray
-    ) -> None:
+    def __init__(self, images: np.ndarray, labels: np.ndarray, stage: ImageStage) -> None:
         self._images = images
         self._labels = labels
-        self._mean = mean.astype(np.float32).reshape(3, 1, 1)
-        self._deviation = deviation.astype(np.float32).reshape(3, 1, 1)
+        self._stage = stage
 
     def __len__(self) -> int:
         return len(self._labels)
 
     def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
         """See Source.batch."""
-        images = (self._images[indices].astype(np.float32) - self._mean) / self._deviation
-        return torch.from_numpy(images), torch.from_numpy(self._labels[indices])
+        stored, targets = self.stored(indices, None)
+        return self.finished(stored), targets
+
+    def stored(self, indices: np.ndarray, turn: Turn | None) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """See StagedSource.stored: bytes, and the windows to cut out of them."""
+        images, labels = torch.from_numpy(self._images[indices]), torch.from_numpy(self._labels[indices])
+        return (images, self._stage.draw(indices, turn)), labels
+
+    def finished(self, stored: tuple[Tensor, Tensor]) -> Tensor:
+        """See StagedSource.finished."""
+        return self._stage(*stored)
 
 
 def load(options: Cifar10Options) -> Dataset:
@@ -53,10 +61,19 @@ def load(options: Cifar10Options) -> Dataset:
     test_images, test_labels = _read_all(folder, _TEST)
     sample = train_images[:: max(1, len(train_images) // 10_000)]  # the full mean differs in the fourth digit
     mean, deviation = sample.mean((0, 2, 3)), np.maximum(sample.std((0, 2, 3)), 1.0)
+    stage = ImageStage(
+        size=32,
+        scale=1 if options.normalize else 255,
+        mean=tuple(mean.tolist()) if options.normalize else None,
+        deviation=tuple(deviation.tolist()) if options.normalize else None,
+        padding=options.shift,
+        shift=options.shift,
+        flip=options.flip,
+    )
     return Dataset(
         name="cifar10",
-        train=ImageBytesSource(train_images, train_labels, mean, deviation),
-        test=ImageBytesSource(test_images, test_labels, mean, deviation),
+        train=ImageBytesSource(train_images, train_labels, stage),
+        test=ImageBytesSource(test_images, test_labels, stage),
         input_shape=(3, 32, 32),
         classes=10,
     )

@@ -1,7 +1,8 @@
 """image-folder: your own images, `train/<class>/*` and `test/<class>/*`; the folders' names are the classes.
 
-Each image is scaled so that its shorter side fits, cropped at the centre, and standardized with the usual
-ImageNet mean and deviation. Nothing is kept in memory; every batch is read and decoded again.
+Each image is decoded by Pillow, scaled so that its shorter side fits, cropped at the centre, and standardized with the
+usual ImageNet mean and deviation (`engine/inputs/images.py`, with what a job has changed at random). Nothing is kept in
+memory; every batch is read and decoded again, on the host: some milliseconds for each image.
 """
 
 from __future__ import annotations
@@ -14,20 +15,22 @@ import torch
 from torch import Tensor
 
 from engine.errors import UserError
+from engine.inputs.images import ImageStage
 from engine.inputs.options import ImageFolderOptions
-from engine.inputs.source import Dataset
+from engine.inputs.source import Dataset, Turn
 
 _SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
-_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
-_DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)
+_MEAN = (0.485, 0.456, 0.406)
+_DEVIATION = (0.229, 0.224, 0.225)
 
 
 class ImageFilesSource:
     """Image files, decoded when they are read."""
 
-    def __init__(self, files: list[tuple[Path, int]], size: int, pillow: Any) -> None:
+    def __init__(self, files: list[tuple[Path, int]], stage: ImageStage, pillow: Any) -> None:
         self._files = files
-        self._size = size
+        self._stage = stage
+        self._size = stage.size + 2 * stage.shift
         self._pillow = pillow
 
     def __len__(self) -> int:
@@ -35,24 +38,31 @@ class ImageFilesSource:
 
     def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
         """See Source.batch. Raises UserError naming a file that cannot be decoded."""
-        inputs = np.empty((len(indices), 3, self._size, self._size), dtype=np.float32)
+        stored, targets = self.stored(indices, None)
+        return self.finished(stored), targets
+
+    def stored(self, indices: np.ndarray, turn: Turn | None) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """See StagedSource.stored: bytes, and the windows to cut out of them. Raises as `batch` does."""
+        images = np.empty((len(indices), 3, self._size, self._size), dtype=np.uint8)
         targets = np.empty(len(indices), dtype=np.int64)
         for row, index in enumerate(indices.tolist()):
             path, targets[row] = self._files[index]
-            inputs[row] = self._decode(path)
-        return torch.from_numpy(inputs), torch.from_numpy(targets)
+            images[row] = self._decode(path)
+        return (torch.from_numpy(images), self._stage.draw(indices, turn)), torch.from_numpy(targets)
+
+    def finished(self, stored: tuple[Tensor, Tensor]) -> Tensor:
+        """See StagedSource.finished."""
+        return self._stage(*stored)
 
     def _decode(self, path: Path) -> np.ndarray:
-        size = (self._size, self._size)
         try:
             with self._pillow.Image.open(path) as image:
-                fitted = self._pillow.ImageOps.fit(image.convert("RGB"), size)
+                fitted = self._pillow.ImageOps.fit(image.convert("RGB"), (self._size, self._size))
         except OSError as error:
             raise UserError(
                 "data.options.directory", str(path), f"is no readable image: {error}", "Remove it"
             ) from error
-        pixels = np.asarray(fitted, dtype=np.float32) / 255
-        return ((pixels - _MEAN) / _DEVIATION).transpose(2, 0, 1)
+        return np.asarray(fitted, dtype=np.uint8).transpose(2, 0, 1)
 
 
 def load(options: ImageFolderOptions) -> Dataset:
@@ -76,8 +86,16 @@ def load(options: ImageFolderOptions) -> Dataset:
             f"test/ has classes that train/ has not: {', '.join(unknown[:10])}",
             "Give every class a folder in train/",
         )
+    stage = ImageStage(
+        size=options.size,
+        scale=255,
+        mean=_MEAN if options.normalize else None,
+        deviation=_DEVIATION if options.normalize else None,
+        shift=options.shift,
+        flip=options.flip,
+    )
     train, test = (
-        ImageFilesSource(_files(Path(options.directory) / part, classes), options.size, PIL)
+        ImageFilesSource(_files(Path(options.directory) / part, classes), stage, PIL)
         for part in ("train", "test")
     )
     return Dataset(

@@ -14,6 +14,7 @@ const COLUMNS: [string, (job: JobSummary, summary: Summary | undefined) => Cell]
   ["iteration (ms)", (_, found) => found?.iteration_ms],
   ["computing (ms)", (_, found) => found?.compute_ms],
   ["exposed (ms)", (_, found) => found?.exposed_ms],
+  ["waiting for input (ms)", (_, found) => found?.input_ms],
   ["processors busy (share)", (_, found) => found?.processors?.busy],
   ["processors by this job (share)", (_, found) => found?.processors?.own],
   ["samples/s", (_, found) => found?.samples_per_s],

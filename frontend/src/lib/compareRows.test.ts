@@ -22,6 +22,7 @@ const summary = (change: Partial<Summary> = {}) =>
     iteration_ms: 41.237,
     compute_ms: 20,
     exposed_ms: null,
+    input_ms: 3.21,
     processors: { busy: 0.412, own: 0.384 },
     samples_per_s: 812.4,
     wire_bytes_per_step: 2048,
@@ -50,6 +51,7 @@ const row = (rows: { label: string; values: string[] }[], label: string) =>
 test("numbers stand by job, the first one is what the others are compared with", () => {
   const rows = compareRows([job("parameter-server"), job("p3")], [summary(), summary({ speed_up: faster })]);
   expect(row(rows, "iteration")).toEqual(["41.24 ms", "41.24 ms"]);
+  expect(row(rows, "input")).toEqual(["3.21 ms", "3.21 ms"]);
   expect(row(rows, "exposed")).toEqual(["–", "–"]);
   expect(row(rows, "on the wire")).toEqual(["2.0 KiB/step", "2.0 KiB/step"]);
   expect(row(rows, "speed-up")).toEqual(["1", "1.32x"]);

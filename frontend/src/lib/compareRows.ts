@@ -52,6 +52,7 @@ export function compareRows(jobs: Job[], summaries: (Summary | undefined)[]): Co
     },
     { label: "computing", none: WHY_NONE.steps, values: of((summary) => formatStepTime(summary.compute_ms)) },
     { label: "exposed", none: WHY_NONE.steps, values: of((summary) => formatStepTime(summary.exposed_ms)) },
+    { label: "input", none: WHY_NONE.steps, values: of((summary) => formatStepTime(summary.input_ms)) },
     {
       label: "processors",
       none: WHY_NONE.processors,

@@ -7,6 +7,7 @@ const spec = {
   cluster: { workers: 1, device: "cpu" },
   network: { rate: "300Mbit", hosts: 4 },
   faults: { stragglers: [{ worker: 1 }, { worker: 3 }] },
+  input: { where: "processes", processes: 3 },
   training: { steps: null, epochs: 5, global_batch: 32 },
 };
 
@@ -16,6 +17,7 @@ describe("what a closed section holds", () => {
     ["data", "digits"],
     ["cluster", "1 worker, cpu"],
     ["network", "300Mbit, lab of 4 hosts"],
+    ["input", "3 processes"],
     ["training", "5 epochs, batch 32"],
     ["faults", "workers 1, 3 slowed"],
     ["retry", ""],

@@ -17,6 +17,11 @@ export function sectionSummary(name: string, spec: Record<string, unknown>): str
       typeof value.steps === "number" ? counted(value.steps, "step") : counted(value.epochs, "epoch"),
       `batch ${value.global_batch}`,
     ],
+    input: () => [
+      typeof value.processes === "number"
+        ? counted(value.processes, "process", "es")
+        : String(value.where ?? ""),
+    ],
     optimizer: () => [String(value.name ?? "")],
     schedule: () => [String(value.name ?? "")],
     faults: () => [slowed(value.stragglers) || "none"],
@@ -40,8 +45,8 @@ function slowed(stragglers: unknown): string {
   return workers.length > 0 ? `worker${workers.length > 1 ? "s" : ""} ${workers.join(", ")} slowed` : "";
 }
 
-function counted(value: unknown, what: string): string {
-  return typeof value === "number" ? `${value} ${what}${value === 1 ? "" : "s"}` : "";
+function counted(value: unknown, what: string, plural = "s"): string {
+  return typeof value === "number" ? `${value} ${what}${value === 1 ? "" : plural}` : "";
 }
 
 function isText(value: unknown): value is string {

@@ -1,4 +1,5 @@
-import { Paper, SimpleGrid, Stack, Text, Tooltip } from "@mantine/core";
+import { Alert, Paper, SimpleGrid, Stack, Text, Tooltip } from "@mantine/core";
+import { IconHourglass } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { figuresQuery, summaryQuery } from "../../api/queries";
 import type { Job, Summary } from "../../api/types";
@@ -20,6 +21,7 @@ import {
   formatStepTime,
   formatThroughput,
 } from "../../lib/format";
+import { inputNote, inputShares } from "../../lib/inputWait";
 import { WHY_NONE } from "../../lib/whyNone";
 import { withZoom, zoomsOf } from "../../lib/zoom";
 import { MemoryPanel } from "./MemoryPanel";
@@ -50,6 +52,11 @@ export function OverviewPanel({ job, attempt, baseline, onBaseline, zoom, onZoom
     <Stack gap="md">
       {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}
       <Tiles job={job} summary={query.data} />
+      {query.data?.input_hint && (
+        <Alert color="yellow" icon={<IconHourglass />} p="xs" data-testid="input-hint">
+          {query.data.input_hint}
+        </Alert>
+      )}
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
         <JobFigure {...shown} {...overSteps("loss")} />
         <JobFigure {...shown} {...overSteps("throughput")} />
@@ -72,7 +79,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
   const exposedShare =
     summary?.iteration_ms && summary.exposed_ms !== null ? summary.exposed_ms / summary.iteration_ms : null;
   return (
-    <SimpleGrid cols={{ base: 2, sm: 4, lg: 7 }} spacing="sm">
+    <SimpleGrid cols={{ base: 2, sm: 4, lg: 8 }} spacing="sm">
       <Tile
         name="iteration"
         none={WHY_NONE.steps}
@@ -93,6 +100,14 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         note={exposedShare === null ? "per iteration" : `${formatPercent(exposedShare)} of it`}
         hint={meaning["exposed communication"]}
         wait
+      />
+      <Tile
+        name="input"
+        none={WHY_NONE.steps}
+        label="Waiting for input"
+        value={formatStepTime(summary?.input_ms)}
+        note={inputNote(summary)}
+        hint={[meaning["waiting for input"], inputShares(summary)].filter(Boolean).join(". ") || undefined}
       />
       <Tile
         name="throughput"

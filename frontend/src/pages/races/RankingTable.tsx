@@ -11,7 +11,13 @@ import { limitSaid, rankingRows } from "../../lib/ranking";
 import { WHY_NONE } from "../../lib/whyNone";
 import { IterationBar } from "../race/IterationBar";
 
-const LIMITS = { compute: "teal", port: "blue", processors: "orange", waiting: "gray" } as const;
+const LIMITS = {
+  input: "grape",
+  compute: "teal",
+  port: "blue",
+  processors: "orange",
+  waiting: "gray",
+} as const;
 
 const TIMES =
   "Its iteration time over the fastest one's, with the 95 % interval of that ratio, over the rounds that all with a place have run.";

@@ -1,0 +1,41 @@
+"""thread: each batch is prepared on the host, some steps ahead, in a thread of the worker.
+
+The thread and the one that trains share the interpreter and, on the CPU, the cores: reading, decoding and NumPy let go
+of the interpreter, a user's own Python code does not. Where preparing takes longer than a step, or is Python, use
+`processes.py`.
+
+Data that draw random numbers are read between the passes: a process has one generator, and from a thread beside them it
+would be chance whether data or model (dropout, say) gets which number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from engine.inputs.ahead import ahead
+from engine.inputs.drawn import drawn
+
+if TYPE_CHECKING:
+    from engine.inputs.copies import Copied
+    from engine.inputs.loader import Loader, StepBatch
+
+
+def in_thread(loader: Loader, first: int) -> Iterator[StepBatch]:
+    """The batches from step `first` on, on the worker's device."""
+    batches = read_ahead(loader, first)
+    return map(loader.copies.arrived, batches)
+
+
+def read_ahead(loader: Loader, first: int, *, finish: bool = True) -> Iterator[Copied]:
+    """Batches read on the host and on their way to the device; `finish`: see `Loader.read`."""
+    batches: Iterator[Copied] = map(loader.copies.sent, loader.read(first, finish=finish))
+    if not loader.input.prefetch:
+        return batches
+    before = drawn()
+    batches = chain([next(batches)], batches)
+    if drawn() == before:
+        return ahead(batches, loader.input.prefetch)
+    print("the data draw random numbers: they are not read ahead", flush=True)
+    return batches
