@@ -234,7 +234,8 @@ def _alike(layer: LayerPlan, unit: Unit) -> Hashable:
     factors = layer.layer if "factored" in EXCHANGE[layer.exchange].traits else None
     return (
         layer.exchange, layer.encoding, layer.answer_encoding, layer.update, layer.order.returns, factors,
-        unit.count, unit.dtype, unit.shard, layer.fragment, layer.placement, layer.place, _shaped(layer, unit),
+        unit.count, unit.dtype, unit.shard, layer.fragment, layer.placement, layer.place, unit.phases,
+        _shaped(layer, unit),
     )  # fmt: skip
 
 

@@ -307,6 +307,8 @@ class VirtualJob:
                 if whole
                 else unit.message_bytes(layer.answer_encoding, send.start, send.stop)
             )
+        if unit.phases:  # numbers of its own type, as they are
+            return (send.stop - send.start) * DTYPE_BYTES[unit.dtype]
         apart = send.apart or ((send.start, send.stop),)
         return sum(unit.message_bytes(layer.encoding, start, stop) for start, stop in apart)
 

@@ -105,7 +105,7 @@ class VirtualWorker:
                 return machines.served[unit].notified(unit, header.step)
             case Message.ANSWER:
                 self.read[unit] = header.version
-                return machines.served[unit].answered(unit, header.step)
+                return machines.served[unit].answered(unit, header.step, header.part)
         origin = self._seat.team.index(header.origin)
         match header.kind:
             case Message.ROUND:
