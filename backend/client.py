@@ -32,6 +32,7 @@ from backend.schemas.health import Health
 from backend.schemas.jobs import AttemptPage, Deletion, Job, JobGroups, JobPage, JobSummary, TransitionPage
 from backend.schemas.links import Links
 from backend.schemas.memory import MemoryView
+from backend.schemas.paying import PayingView
 from backend.schemas.plans import PlanView
 from backend.schemas.races import RacePage, RaceSummary, RaceView
 from backend.schemas.staleness import Staleness
@@ -93,6 +94,10 @@ class Client(Connection):
     def memory(self, spec: JobSpec | Mapping[str, Any]) -> MemoryView:
         """What a worker of the job would hold in memory, by layer: predicted, and declared by its plan."""
         return self._read(MemoryView, "POST", "/plans/memory", json=to_plain(spec))
+
+    def codecs(self, spec: JobSpec | Mapping[str, Any]) -> PayingView:
+        """From which rate of a host's link down each codec would save time for the job."""
+        return self._read(PayingView, "POST", "/plans/codecs", json=to_plain(spec))
 
     def jobs(self, *, limit: int | None = None, **filters: Any) -> Iterator[JobSummary]:
         """Jobs, newest first or by `sort`, page by page; `filters`: sort, state, strategy, model, dataset, rehearsed,

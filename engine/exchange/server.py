@@ -235,6 +235,7 @@ class ServerExchange:
             lane=Lane.SERVER,
             queued_ns=context.recording.now_ns(),
             payload=payload,
+            part=send.part,
             version=send.version,
             meta=meta,
         )
