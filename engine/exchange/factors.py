@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -113,6 +113,7 @@ class FactorsExchange:
         context, choice = self._context, self._context.choices[unit.index]
         context.memory.leaves(unit)
         found = context.captures[unit.index].take(step)
+        leave: Callable[[Choice, int, Present, Sequence[Tensor]], None]
         if found.factors is not None:
             tensors, leave = list(found.factors), self._leave
         else:

@@ -107,12 +107,13 @@ class Shard:
             self._on_returned(header)
             return
         rooms = self._rooms[header.unit]
-        room = rooms[header.part] if header.kind == Message.PUSH else rooms[-1]
+        room = rooms[header.part] if header.kind == Message.PUSH and len(rooms) > 1 else rooms[-1]
         if header.kind == Message.ASSIGN:
             self._on_assign(room, header, payload)
             return
         incarnation = self._incarnation[header.origin]
         if header.kind == Message.PULL:
+            self._waits_from_now(room)  # of a unit with phases it comes ahead of the last one's contribution
             found = room.home.pulled(header.origin, header.step + 1, incarnation)
         elif header.kind == Message.FINISH:
             found = room.home.finished(header.origin, header.step + 1, incarnation)
