@@ -68,8 +68,7 @@ class Client(Connection):
     # --- jobs ---
 
     def submit(self, spec: JobSpec | Mapping[str, Any], *, key: str | None = None) -> Job:
-        """Submit a job. A lost answer is asked for again under the same key, which cannot make a second
-        job."""
+        """Submit a job. A lost answer is asked for again under the same key, which cannot make a second job."""
         return self._submit("/jobs", to_plain(spec), key)
 
     def _submit(self, path: str, body: Any, key: str | None) -> Job:
@@ -109,8 +108,7 @@ class Client(Connection):
             page = self._read(JobPage, "GET", "/jobs", params={**filters, "limit": size, "cursor": cursor})
             yield from page.items
             left = None if left is None else left - len(page.items)
-            cursor = page.next_cursor
-            if cursor is None:
+            if (cursor := page.next_cursor) is None:
                 return
 
     def job(self, job_id: str) -> Job:

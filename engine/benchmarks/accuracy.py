@@ -1,6 +1,6 @@
 """What do codecs do to accuracy? p3 with each codec against p3 with fp32, from the same seeds.
 
-    python -m engine.benchmarks.accuracy                          # the digits, ten seeds: about 40 minutes
+    python -m engine.benchmarks.accuracy                          # the digits, ten seeds: about an hour
     python -m engine.benchmarks.accuracy --codecs int8,powersgd   # a piece of it
     python -m engine.benchmarks.accuracy --problem images         # CIFAR's shape, 5,000 test samples
     python -m engine.benchmarks.accuracy --problem cifar10 --directory /where/its/batch/files/are
@@ -31,7 +31,7 @@ from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
 from engine.telemetry.means import interval_of_mean
 
-AS_IS = "fp32"
+AS_IS = next(row.name for row in CODEC if "as-is" in row.traits)
 KEEPS = -0.5
 """Points of accuracy, below which the interval of a difference must not reach."""
 SEEDS = 10

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import torch
 
+from engine.allocator import keep_freed_memory
 from engine.axes.codec import CODEC
 from engine.benchmarks.harness.report import Report, arguments
 from engine.codec.trial import WORK, Slices, Trial, ways
-from engine.gang.allocator import keep_freed_memory
 
 SIZES = (50_000, 800_000)
 TOTAL_BYTES = 64 * 2**20

@@ -14,9 +14,9 @@ import time
 
 import torch
 
+from engine.allocator import keep_freed_memory
 from engine.axes.codec import CODEC
 from engine.codec.trial import Slices, Trial
-from engine.gang.allocator import keep_freed_memory
 from engine.plan.encoding import encoding
 
 _COUNT = 2**17

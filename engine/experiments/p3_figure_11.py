@@ -1,6 +1,6 @@
 """P3's figure 11: P3 against Deep Gradient Compression, accuracy of five settings each.
 
-    python -m engine.experiments.p3_figure_11                        # the digits, enlarged: about an hour and a half
+    python -m engine.experiments.p3_figure_11                        # the digits, enlarged: about 40 minutes
     python -m engine.experiments.p3_figure_11 --settings 1,2         # a piece of it
     python -m engine.experiments.p3_figure_11 --add OTHER.json ...   # what other pieces found, in one figure
     python -m engine.experiments.p3_figure_11 --directory CIFAR      # CIFAR-10 from its files: days on two cores
@@ -48,7 +48,7 @@ PAPER_DROP = 0.4
 """Points of accuracy that DGC loses on average (section 5.5)."""
 START_S = 12.0
 """Of one run, beside its steps: four workers on two cores."""
-SAMPLE_S = 0.006
+SAMPLE_S = 0.008
 """About how long a sample takes with one block a stage, on two cores."""
 
 
