@@ -57,7 +57,7 @@ PROBLEMS: Mapping[str, Mapping[str, Any]] = {
                 "classes": 10,
                 "samples": 8192,
                 "test_samples": 5000,
-                "signal": 0.07,
+                "signal": 0.12,
             },
         },
         "training": {"steps": 400, "global_batch": 64},

@@ -188,7 +188,8 @@ def drawn(found: Found, what: str) -> str:
         looks = min(map(len, runs))
         bands[way] = [[run[at].accuracy for run in runs] for at in range(looks)]
         ends[way] = [(run[-1].time_s, run[-1].accuracy) for run in runs]
-    return curves.bands_and_ends(f"P3 and DGC, {len(settings_of(found))} settings: {what}", bands, ends)
+    several = f"{len(runs)} setting{'s' if len(runs) > 1 else ''}"
+    return curves.bands_and_ends(f"P3 and DGC, {several}: {what}", bands, ends)
 
 
 def parser() -> argparse.ArgumentParser:
