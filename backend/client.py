@@ -32,6 +32,7 @@ from backend.schemas.health import Health
 from backend.schemas.jobs import AttemptPage, Deletion, Job, JobGroups, JobPage, JobSummary, TransitionPage
 from backend.schemas.links import Links
 from backend.schemas.memory import JobMemory, MemoryView
+from backend.schemas.paying import PayingView
 from backend.schemas.plans import PlanView
 from backend.schemas.races import RacePage, RaceSummary, RaceView
 from backend.schemas.staleness import Staleness
@@ -67,8 +68,7 @@ class Client(Connection):
     # --- jobs ---
 
     def submit(self, spec: JobSpec | Mapping[str, Any], *, key: str | None = None) -> Job:
-        """Submit a job. A lost answer is asked for again under the same key, which cannot make a second
-        job."""
+        """Submit a job. A lost answer is asked for again under the same key, which cannot make a second job."""
         return self._submit("/jobs", to_plain(spec), key)
 
     def _submit(self, path: str, body: Any, key: str | None) -> Job:
@@ -94,6 +94,10 @@ class Client(Connection):
         """What a worker of the job would hold in memory, by layer: predicted, and declared by its plan."""
         return self._read(MemoryView, "POST", "/plans/memory", json=to_plain(spec))
 
+    def codecs(self, spec: JobSpec | Mapping[str, Any]) -> PayingView:
+        """From which rate of a host's link down each codec would save time for the job."""
+        return self._read(PayingView, "POST", "/plans/codecs", json=to_plain(spec))
+
     def jobs(self, *, limit: int | None = None, **filters: Any) -> Iterator[JobSummary]:
         """Jobs, newest first or by `sort`, page by page; `filters`: sort, state, strategy, model, dataset, rehearsed,
         baseline, text, created_from, created_to, tag, tagged, race, raced."""
@@ -104,8 +108,7 @@ class Client(Connection):
             page = self._read(JobPage, "GET", "/jobs", params={**filters, "limit": size, "cursor": cursor})
             yield from page.items
             left = None if left is None else left - len(page.items)
-            cursor = page.next_cursor
-            if cursor is None:
+            if (cursor := page.next_cursor) is None:
                 return
 
     def job(self, job_id: str) -> Job:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from engine.axes.memory import ACTIVATIONS
+from engine.plan.columns import aligned
 from engine.plan.consistency import averages
 from engine.plan.description import ModelDescription
 from engine.plan.edges import edge_bytes
@@ -132,11 +133,7 @@ def text(
         )
         for r in table
     ]  # fmt: skip
-    widths = [max(len(row[i]) for row in (head, *body)) for i in range(len(head))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *body)
-    ]
+    lines = aligned([head, *body])
     total, exact = sum(r.wire_bytes for r in table), all(r.wire_exact for r in table)
     often = f"{_bytes(total, exact=exact)} on the wire per step"
     if averages(plan.consistency):

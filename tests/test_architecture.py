@@ -41,7 +41,10 @@ WITHOUT_TORCH = (
     "engine.strategies",
     "engine.telemetry",
     "engine.lab",
+    "engine.measured_here",
     "engine.message_cost",
+    "engine.codec_cost",
+    "engine.paying",
     "engine.launch",
 )
 """Packages of which no module loads torch: the service imports them."""

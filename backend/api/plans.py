@@ -1,4 +1,4 @@
-"""Plan previews, and what a plan lets workers hold in memory."""
+"""Plan previews, what a plan lets workers hold in memory, and where codecs pay."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from backend.api.body import SpecBody
 from backend.api.deps import Asking, Services, problems
 from backend.schemas.memory import MemoryView
+from backend.schemas.paying import PayingView
 from backend.schemas.plans import PlanView
 
 router = APIRouter(prefix="/plans", tags=["plans"])
@@ -25,3 +26,12 @@ def predict_memory(services: Services, spec: SpecBody, asker: Asking) -> MemoryV
     takes seconds. 422 where the plan would be refused, or where nobody can predict it: for CUDA, workers that average,
     parts of a cut model, PyTorch's own runners, bf16, rehearsals, and models that look at values."""
     return services.peaks.predict(spec, asker)
+
+
+@router.post("/codecs", responses=problems(415, 422, 503))
+def find_where_codecs_pay(services: Services, spec: SpecBody, asker: Asking) -> PayingView:
+    """From which rate of a host's link down each codec would save time in a step of this job, in place of its own: from
+    the bytes that its plan would move through the busiest port, and from what encoding and decoding takes on one core
+    of this machine, which is measured once. It assumes that both are waited for, one after the other, and says nothing
+    about accuracy. 422 where the plan would be refused, or where the strategy has no codec."""
+    return services.paying.find(spec, asker)

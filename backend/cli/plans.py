@@ -15,8 +15,10 @@ from backend.cli.progress import PLANNING, working
 from backend.cli.text import out, out_json
 from backend.client import Client
 from backend.schemas.memory import MemoryView
+from backend.schemas.paying import PayingView
 from backend.schemas.plans import PlanView
 from backend.services import catalogue
+from engine.errors import UserError
 from engine.plan.characters import visible_json
 
 
@@ -28,11 +30,20 @@ def plan(
     memory: Annotated[
         bool, typer.Option("--memory", help="What a worker would hold in memory, by layer, instead.")
     ] = False,
+    codecs: Annotated[
+        bool,
+        typer.Option(
+            "--codecs", help="From which rate of the links down each codec would save time, instead."
+        ),
+    ] = False,
 ) -> None:
     """Print the plan that the job in FILE would get, without submitting it."""
     with reported(), Client(url) as client, working(PLANNING):
+        if memory and codecs:
+            raise UserError("--codecs", True, "--memory asks for another table", "Give one of the two")
         asked = change(read_spec(file), set_)
-        view: PlanView | MemoryView = client.memory(asked) if memory else client.preview(asked)
+        ask = client.memory if memory else client.codecs if codecs else client.preview
+        view: PlanView | MemoryView | PayingView = ask(asked)
     if as_json:
         out_json(view)
     else:

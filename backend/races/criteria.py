@@ -24,9 +24,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from backend.races.ranking import ERROR, compared, interval_of_mean
+from backend.races.ranking import compared
 from backend.races.spec import FEWEST_ROUNDS
-from engine.telemetry.estimates import Interval
+from engine.telemetry.estimates import ERROR, Interval
+from engine.telemetry.means import interval_of_mean
 
 Name = Literal["speed", "attained", "in_time", "in_samples"]
 Score = Literal["accuracy", "loss"]

@@ -20,16 +20,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from backend.races.spec import FEWEST_ROUNDS
 from engine.telemetry.comparison import certainty
-from engine.telemetry.estimates import Interval
+from engine.telemetry.estimates import ERROR, Interval
+from engine.telemetry.means import interval_of_mean
 
 BASELINE = 0
 """The member that everybody's speed-up is over: the first one that a race names."""
-ERROR = 0.05
-"""Probability of an interval that does not cover the true value, over all comparisons of a ranking."""
 Times = Mapping[Any, float]
 """Median iteration times in ns (or another figure), by block: the round, unless a member ran it by itself."""
 
@@ -191,19 +189,6 @@ def _interval(ratios: Sequence[float], error: float) -> Interval | None:
     interval may be a million times as wide as the mean, which tells nobody anything."""
     logs = interval_of_mean(np.log(ratios), error)
     return None if logs is None else (math.exp(logs[0]), math.exp(logs[1]))
-
-
-def interval_of_mean(
-    values: Sequence[float] | np.ndarray, error: float = ERROR, least: float = 0.0
-) -> Interval | None:
-    """Of their mean, by Student's t; None with fewer than FEWEST_ROUNDS. `least`: the spread that values have at least,
-    though a few of them, which are rounded, may show less."""
-    count = len(values)
-    if count < FEWEST_ROUNDS:
-        return None
-    mean, spread = float(np.mean(values)), max(float(np.std(values, ddof=1)), least)
-    reach = float(stdtrit(count - 1, 1 - error / 2)) * spread / math.sqrt(count)
-    return mean - reach, mean + reach
 
 
 def around(values: Sequence[float]) -> Interval | None:

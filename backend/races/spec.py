@@ -11,9 +11,10 @@ from engine.errors import UserError, require_within
 from engine.plan.job import JobSpec
 from engine.plan.overrides import Override
 from engine.plan.units_of_measure import parse_rate
+from engine.telemetry.estimates import FEWEST
 
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
-FEWEST_ROUNDS = 3
+FEWEST_ROUNDS = FEWEST
 """With fewer nothing can be called significant."""
 MOST_ROUNDS, MOST_JOBS = 50, 2_000
 RECOMMENDED = ("parameter-server", "p3", "ring-allreduce-overlap", "ddp")

@@ -19,7 +19,6 @@ from backend.races.criteria import Course as RunCourse
 from backend.races.criteria import Judged, Score, judge, still_rising
 from backend.races.field import Cell, conditions
 from backend.races.order import Run
-from backend.races.ranking import interval_of_mean
 from backend.races.spec import labels
 from backend.schemas import best as schema
 from backend.services import best_words as words
@@ -29,6 +28,7 @@ from backend.services.standings import Course, Standings
 from engine.axes.codec import CODEC
 from engine.models.registry import MODELS
 from engine.telemetry.estimates import Interval
+from engine.telemetry.means import interval_of_mean
 
 JOBS_REMEMBERED = 4_096
 METRICS: Mapping[Score, str] = {"accuracy": "test_accuracy", "loss": "test_loss"}

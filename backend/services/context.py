@@ -19,6 +19,7 @@ from backend.services.labels import Labels
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.notices import Hub
+from backend.services.paying import CodecsPaying
 from backend.services.peaks import Peaks
 from backend.services.profiles import Profiles
 from backend.services.races import Races
@@ -42,6 +43,7 @@ class Context:
     jobs: Jobs
     profiles: Profiles
     peaks: Peaks
+    paying: CodecsPaying
     races: Races
     lists: Lists
     labels: Labels

@@ -14,10 +14,12 @@ from engine.errors import UserError
 from engine.inputs.registry import dataset
 from engine.lab import permitted
 from engine.models.registry import model
+from engine.paying import where_codecs_pay
 from engine.plan.cluster import parties
 from engine.plan.consistency import averages, drifts
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
+from engine.plan.paying import Paying
 from engine.plan.plan import Consistency, MessageCost, Plan, Servers, Wrapper
 from engine.plan.row import Row
 from engine.plan.serde import from_plain
@@ -67,6 +69,13 @@ class Planner:
         check = (lambda: None) if asker is None else asker.check
         rows = preview.rows(plan, description, spec, most=preview.MOST_MESSAGES, check=check)
         return Planned(spec=spec, description=description, plan=plan, rows=rows)
+
+    def where_codecs_pay(self, spec: JobSpec, asker: Asker | None = None) -> list[Paying]:
+        """Every codec for this job (`engine/paying.py`), after all that `plan` checks. Raises as that does."""
+        planned = self.plan(spec, asker)
+        check = (lambda: None) if asker is None else asker.check
+        placed = _placed(spec, self._check_devices(spec))
+        return where_codecs_pay(placed, planned.description, check=check)
 
     def describe(self, spec: JobSpec, asker: Asker | None = None) -> ModelDescription:
         """What the job's model is on its data. Raises as `plan` does."""

@@ -25,6 +25,7 @@ from backend.services.labels import Labels
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.notices import Hub
+from backend.services.paying import CodecsPaying
 from backend.services.peaks import Peaks
 from backend.services.plans import Planner
 from backend.services.profiles import Profiles
@@ -102,6 +103,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             jobs=jobs,
             profiles=profiles,
             peaks=peaks,
+            paying=CodecsPaying(planner),
             races=races,
             lists=Lists(database, views),
             labels=Labels(database),

@@ -1,6 +1,7 @@
 """Codec: what travels?
 
 Traits, which the compatibility rules ask for:
+  linear     in phases, what all workers make may be summed on its way (`phases`)
   lossless   decode(encode(x)) == x
   as-is      nothing is encoded: what travels is the tensor itself
   by-value   how many elements a message has depends on their values
@@ -27,6 +28,7 @@ from engine.axes.codec_options import (
     QsgdOptions,
     RandomOptions,
     RatioOptions,
+    SignOptions,
     TernGradOptions,
     ThresholdOptions,
 )
@@ -47,12 +49,18 @@ class Codec(Mechanism):
     payload, of a codec that asks for that; `size` is the most then."""
     varies: Callable[[Any], bool] = lambda options: False
     """(its options) -> whether messages of so many elements differ in length."""
-    kept: int = 0
-    """How many numbers it keeps of each element from one message to the next, beside a residual."""
+    kept: Callable[[Any], int] = lambda options: 0
+    """(its options) -> how many numbers a worker keeps of each element from one message to the next, beside a
+    residual."""
     beside: Callable[[Any, Sequence[Rows]], int] = lambda options, rows: 0
     """(its options, of which matrices a message's elements are rows) -> how many numbers it keeps beside those."""
     by_options: Callable[[Any], frozenset[str]] | None = None
     """(its options) -> its traits, where they depend on these; `traits` has those of the defaults."""
+    phases: Callable[[Any, Sequence[Rows]], tuple[int, ...]] | None = None
+    """(its options, of which matrices a unit's elements are rows) -> how many numbers of the unit's own type all
+    workers sum in each phase, where they can: then no message stands by itself (`Unit.phases`)."""
+    summed: str | None = None
+    """`module:attribute` of what makes these numbers, and a sum of them."""
     extent: Callable[[Any, int, int, memoryview, bool], int] | None = None
     """(its options, elements of a message, bytes of one in its own type, what has come, whether places are
     entropy-coded) -> bytes of the message that this begins with. None: no message says so, as each of so many elements
@@ -97,12 +105,20 @@ def _factors(options: PowerSgdOptions, rows: Sequence[Rows], item: int) -> int:
     return runs_bytes(runs_of(rows, options.rank), options.rank, item)
 
 
+def _factors_apart(options: PowerSgdOptions, rows: Sequence[Rows]) -> tuple[int, ...]:
+    """The left factors, beside what is no matrix, and then the right ones."""
+    runs = runs_of(rows, options.rank)
+    right = sum(options.rank * run.width for run in runs if run.height)
+    left = sum(options.rank * run.height if run.height else run.count for run in runs)
+    return (left, right) if right else (left,)
+
+
 def _bases(options: PowerSgdOptions, rows: Sequence[Rows]) -> int:
     """A factor of each matrix."""
     return sum(options.rank * run.width for run in runs_of(rows, options.rank) if run.height)
 
 
-def _bits(options: NoOptions, count: int, item: int) -> int:
+def _bits(options: SignOptions, count: int, item: int) -> int:
     return -(-count // 8)
 
 
@@ -195,14 +211,18 @@ CODEC = Axis(
             options=PowerSgdOptions,
             shaped=_factors,
             beside=_bases,
-            traits=frozenset({"feedback", "matrices"}),
+            phases=_factors_apart,
+            summed="engine.codec.summed_powersgd:SummedPowerSgd",
+            traits=frozenset({"feedback", "linear", "matrices"}),
         ),
         Codec(
             name="signsgd",
-            summary="signSGD with majority vote: signs alone, and servers answer with those of most workers. A 32nd of"
-            " a gradient's bytes, and of its sum's.",
+            summary="signSGD with majority vote: signs alone, and servers answer with those of most workers; of each"
+            " worker's momentum where it is given one (Signum). A 32nd of a gradient's bytes, and of its sum's.",
             implementation="engine.codec.signsgd:SignSgd",
+            options=SignOptions,
             size=_bits,
+            kept=lambda options: int(options.momentum > 0),
             traits=frozenset({"votes"}),
         ),
         Codec(
@@ -283,7 +303,7 @@ CODEC = Axis(
             size=_momentum,
             varies=lambda options: options.warmup > 0,
             extent=_momentum_there,
-            kept=2,
+            kept=lambda options: 2,
             traits=frozenset({"own", "selects", "sparse"}),
         ),
     ),

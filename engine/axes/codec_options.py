@@ -167,6 +167,21 @@ class PowerSgdOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SignOptions:
+    """Of signSGD."""
+
+    __pydantic_config__ = STRICT
+
+    momentum: float = 0.0
+    """Of each worker's own gradients, ahead of its vote: Signum, of which 0.9 is usual. 0: it votes with the gradient
+    itself."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.momentum < 1:
+            raise UserError("momentum", self.momentum, "must be at least 0 and less than 1", "Use e.g. 0.9")
+
+
+@dataclass(frozen=True, kw_only=True)
 class BinOptions:
     """Of AdaComp."""
 

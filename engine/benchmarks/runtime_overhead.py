@@ -4,7 +4,7 @@
 
 Both train the same model on the same data with the same optimizer, loader and threads, telemetry included on our side,
 and run in turns. An iteration lasts from the start of one forward pass to the start of the next. Our runtime sets the
-C library's allocator (`engine/gang/allocator.py`); the plain loop runs without and with that setting, so that what
+C library's allocator (`engine/allocator.py`); the plain loop runs without and with that setting, so that what
 it gains is told apart from what the rest costs.
 """
 
@@ -17,12 +17,12 @@ from typing import Any
 
 import torch
 
+from engine.allocator import keep_freed_memory
 from engine.benchmarks.harness.jobs import bench_job
 from engine.benchmarks.harness.machine import ROOT
 from engine.benchmarks.harness.pairs import ratio
 from engine.benchmarks.harness.report import Report, arguments
 from engine.benchmarks.harness.turns import METHOD, Program, job_program, take_turns
-from engine.gang.allocator import keep_freed_memory
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.loader import Loader
 from engine.models.build import build_model

@@ -17,29 +17,24 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from engine.benchmarks.harness.jobs import (
     Measured,
     bench_job,
     interleaved,
-    measure,
     rehearsal_arguments,
     rehearsal_of,
 )
 from engine.benchmarks.harness.machine import BUSY, cpu_use
 from engine.benchmarks.harness.pairs import FEWEST_ROUNDS, METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
+from engine.benchmarks.harness.trained import Look, train
 from engine.plan.faults import FaultsSpec, StragglerSpec
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
-from engine.telemetry.spool import batches
 
 WORKERS = 4
 SLOW = 1
@@ -70,18 +65,6 @@ EVERY_EPOCHS = 0.5
 ACCURACY_COLUMNS = (
     "strategy", "after as many samples, %", "time for them, s", "after as much time, %", "samples by then",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Look:
-    """The model at the end of one of worker 0's steps."""
-
-    time_s: float
-    """Since training began."""
-    samples: int
-    """That all workers have computed by then."""
-    accuracy: float
-    """On the test data, in percent."""
 
 
 def speed_job(options: argparse.Namespace, strategy: str) -> JobSpec:
@@ -139,25 +122,6 @@ def trained_job(strategy: str, epochs: float, seed: int) -> JobSpec:
         "faults": {"stragglers": slowed},
     }
     return from_plain(JobSpec, plain)
-
-
-def train(spec: JobSpec) -> list[Look]:
-    """Run it; what its record says of time, samples and accuracy, in the order of time."""
-    with tempfile.TemporaryDirectory(prefix="trainyard-benchmark-") as directory:
-        measure(spec, warm_up=0, directory=Path(directory))
-        whole = list(batches(Path(directory) / "spool"))
-    steps = [np.concatenate([b.table("steps") for b in whole if b.party == rank]) for rank in range(WORKERS)]
-    begun_ns = min(int(own["start"].min()) for own in steps)
-    ends = {int(row["step"]) + 1: int(row["end"]) for row in steps[0]}
-    looks = []
-    for batch in whole:
-        for row in batch.table("metrics"):
-            if batch.party == 0 and batch.metrics[row["name"]] == "test_accuracy":
-                end_ns = ends[int(row["step"])]
-                samples = sum(int(own["samples"][own["end"] <= end_ns].sum()) for own in steps)
-                accuracy = 100 * float(row["value"])
-                looks.append(Look(time_s=(end_ns - begun_ns) / 1e9, samples=samples, accuracy=accuracy))
-    return sorted(looks, key=lambda look: look.time_s)
 
 
 def compared(runs: Mapping[str, Sequence[Look]]) -> dict[str, tuple[Look, Look]]:

@@ -34,6 +34,8 @@ class Piece:
     """Of which matrices its elements are rows, from its beginning on, as far as that is known."""
     seed: int = 0
     """Of what its codec draws at random: another one for every job's seed, unit and sender (`draws.py`)."""
+    sums: bool = False
+    """What is encoded are sums of all workers' contributions, on their way back."""
 
 
 class UnitCodec(Protocol):
@@ -64,6 +66,36 @@ class UnitCodec(Protocol):
 
     def state(self) -> dict[str, Tensor]:
         """What a later step needs of the earlier ones; empty for a codec that remembers nothing."""
+        ...
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state()` of the same unit's codec."""
+        ...
+
+
+class SummedCodec(Protocol):
+    """One worker's side of a unit whose contributions all workers sum in phases (`Unit.phases`): one step at a time."""
+
+    def __init__(self, piece: Piece, options: Any) -> None:
+        """`piece.seed` is the same on all workers."""
+        ...
+
+    def begin(self, parts: Sequence[Tensor]) -> Tensor:
+        """What is summed first, of all of the unit's `parts`: 1-D, of its own type. Raises TrainingError, and remembers
+        nothing, where the codec cannot express a value."""
+        ...
+
+    def go_on(self, sums: Tensor) -> Tensor:
+        """What is summed next, where `sums` are those of the phase before."""
+        ...
+
+    def end(self, sums: Sequence[Tensor], parts: Sequence[Tensor], there: Sequence[bool]) -> None:
+        """Write the sum over `parts`, where `sums` are those of each phase. `there`: of which parts any worker has a
+        gradient; of the others nothing is applied."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """What a later step needs of the earlier ones, between two of them."""
         ...
 
     def load(self, state: Mapping[str, Tensor]) -> None:

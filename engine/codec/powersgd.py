@@ -4,23 +4,25 @@ Update rule, of a matrix M (a gradient with what was lost before, its first dime
 orthonormal; Q <- M^T P; x' = P Q^T, M's part in the span of P's r columns. Q goes on to the next message, and begins
 with normal numbers from the unit's seed; a column in which nothing was left begins anew. What that loses is kept
 (`feedback.py`). What has no rows (biases, norms), and a matrix that would not become half as long, travels as it is.
-A slice has the whole rows that it holds as a matrix of its own, and so has each rank's part in a ring: the shorter, the
-less there is to save. Messages are computed in float32, in float64 where the unit is.
+A slice has the whole rows that it holds as a matrix of its own: the shorter, the less there is to save. Messages are
+computed in float32, in float64 where the unit is.
+**In two phases** (`summed_powersgd.py`: P is summed over workers, then Q with that common P, so that n workers' sum has
+rank r) where every worker takes part in each sum and gets nothing else: in rings, trees and halving-doubling, also of
+averages, and with servers whose workers wait for one another and update themselves. **In one**, as here, elsewhere,
+where each message must stand by itself: where servers update (their answers are parameters, which the next Q is not
+in), where workers drift (there is no sum of all), with peers, and as a server's answer.
 Bytes: 4 (an element's) times r (n + m) for n x m elements, 20 more for a layer of a weight and a bias. Memory beside
-the residual: r m numbers for each matrix, on each party that encodes it (in a ring of each part; of answers for each
-receiver, where workers drift).
+the residual: r m numbers for each matrix, on each party that encodes it (of answers for each receiver, where workers
+drift).
 Loses where gradients have no few directions, as of embeddings and of noise, and where links are fast: two products of M
-with r columns for each message, and one more where it arrives.
+with r columns for each message, and one more where it arrives. In one phase the sum of n messages has rank n r.
 Source: Vogels, Karimireddy and Jaggi 2019 (PowerSGD), algorithms 1 and 2; rank 2 is what they take for ResNet-18, and
-where it pays PyTorch's hook. Deviation: theirs is linear, and needs two rounds: P is summed over workers and made
-orthonormal, Q is summed with that common P, so n workers' sum has rank r. Messages here go one way once, so each worker
-factors its own M, the sum of n messages has rank n r, and who sends a sum on (a server whose workers update, a hop)
-factors that, and keeps what it lost. `ddp` with `hook: powersgd` has theirs.
+where it pays PyTorch's hook. Deviation of messages in one phase: each worker factors its own M with a P of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -28,14 +30,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.axes.codec_options import PowerSgdOptions
-from engine.axes.matrices import HEAD, Run, cut_rows, runs_bytes, runs_of
+from engine.axes.matrices import HEAD, Run, runs_bytes
 from engine.codec.base import Piece, add, end_to_end, inexpressible, magnitudes_of, write
+from engine.codec.factoring import Bases, multiply, orthonormal
 from engine.tensor_bytes import as_tensor
 
 _WORD = np.dtype("<u4")
-_BASIS = "basis "
-_AT_ONCE = 2**16
-"""About so many elements of a product are worked on at a time, so that they stay in a core's own cache."""
 
 
 class PowerSgd:
@@ -44,17 +44,14 @@ class PowerSgd:
     def __init__(self, piece: Piece, options: PowerSgdOptions) -> None:
         self._name = piece.name
         self._rank = options.rank
-        self._rows = piece.rows
-        self._seed = piece.seed
         self._wire = piece.dtype
-        self._dtype = torch.float64 if piece.dtype == torch.float64 else torch.float32
-        self._bases: dict[int, Tensor] = {}
-        """By where a matrix begins in the unit: Q of its last message."""
+        self._bases = Bases(piece, options.rank)
+        """Q of each matrix's last message."""
 
     def encode(self, parts: Sequence[Tensor], at: Sequence[int]) -> list[Tensor]:
         magnitudes_of(end_to_end(parts), self._name)
         found = [(run, place, elements) for part, first in zip(parts, at, strict=True)
-                 for run, place, elements in self._cut(part, first)]  # fmt: skip
+                 for run, place, elements in self._bases.cut(part, first)]  # fmt: skip
         runs = [run for run, _, _ in found]
         if runs_bytes(runs, self._rank, self._wire.itemsize) == self._wire.itemsize * sum(
             run.count for run in runs
@@ -71,7 +68,7 @@ class PowerSgd:
                     raise inexpressible(self._name)
             else:
                 payload.append(elements.to(self._wire))
-        self._bases |= bases
+        self._bases.keep(bases)
         return payload
 
     def decode(self, payload: memoryview, parts: Sequence[Tensor]) -> None:
@@ -83,69 +80,28 @@ class PowerSgd:
     @property
     def tensors(self) -> list[Tensor]:
         """What it keeps, for who counts it."""
-        return list(self._bases.values())
+        return self._bases.tensors
 
     def state(self) -> dict[str, Tensor]:
-        return {f"{_BASIS}{place}": basis.clone() for place, basis in self._bases.items()}
+        return self._bases.state()
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        if others := sorted(name for name in state if not name.startswith(_BASIS)):
-            raise ValueError(f"{self._name} remembers nothing but bases here, and was given {others}")
-        found = {}
-        for name, basis in state.items():
-            place = name.removeprefix(_BASIS)
-            width = self._width_at(int(place)) if place.isdecimal() else 0
-            if not width or basis.shape != (width, self._rank) or basis.dtype != self._dtype:
-                whose = f"{width} x {self._rank} {self._dtype} there" if width else "and no row begins there"
-                raise ValueError(
-                    f"a {name} of {tuple(basis.shape)} {basis.dtype} does not belong to {self._name}: {whose}"
-                )
-            found[int(place)] = basis.clone()
-        self._bases = found
-
-    def _width_at(self, place: int) -> int:
-        """Elements of the row that begins at `place` in the unit; 0 where none does."""
-        for one in self._rows:
-            if place < one.count:
-                return one.width if one.width and (one.begins + place) % one.width == 0 else 0
-            place -= one.count
-        return 0
-
-    def _cut(self, part: Tensor, first: int) -> Iterator[tuple[Run, int, Tensor]]:
-        """A part's runs, where in the unit each begins, and its elements."""
-        place = first
-        for run in runs_of([*cut_rows(self._rows, first, first + part.numel())], self._rank):
-            yield run, place, part[place - first :][: run.count]
-            place += run.count
+        self._bases.load(state)
 
     def _factors(self, elements: Tensor, run: Run, place: int) -> tuple[Tensor, Tensor, Tensor]:
         """P, row by row, Q, and what Q begins with in the next message."""
-        matrix = elements.to(self._dtype).view(run.height, run.width)
+        matrix = elements.to(self._bases.dtype).view(run.height, run.width)
         largest = matrix.abs().max()
-        basis = self._basis(place, run.width)
+        basis = self._bases.of(place, run.width)
         if not largest:
             left, right = (
-                torch.zeros(self._rank * side, dtype=self._dtype) for side in (run.height, run.width)
+                torch.zeros(self._rank * side, dtype=matrix.dtype) for side in (run.height, run.width)
             )
             return left, right, basis
-        matrix = matrix / largest  # so that no square is too large, or too small
-        left = matrix @ basis
-        _orthonormal(left)
+        matrix = matrix / largest  # so that no product is too large, or too small
+        left = orthonormal(matrix @ basis)
         right = matrix.t() @ left
         return left.reshape(-1), (right * largest).reshape(-1), right
-
-    def _basis(self, place: int, width: int) -> Tensor:
-        """What the unit's matrix that begins at `place` was multiplied with last; normal numbers where nothing was."""
-        found = self._bases.get(place)
-        if found is None or found.shape[0] != width:
-            found = torch.zeros(width, self._rank, dtype=self._dtype)
-        empty = (found == 0).all(dim=0)
-        if empty.any():
-            drawn = np.random.Generator(np.random.SFC64(np.random.SeedSequence((self._seed, place))))
-            found[:, empty] = torch.from_numpy(drawn.standard_normal((width, self._rank))).to(self._dtype)[
-                :, empty
-            ]
-        return found
 
     def _values(self, payload: memoryview, parts: Sequence[Tensor]) -> Tensor:
         """What a message says of each element."""
@@ -159,8 +115,8 @@ class PowerSgd:
                 f"{len(payload)} bytes came for {count} elements of {self._name}, which are {count * item} bytes, or"
                 " fewer in factors that begin with what they are of"
             )
-        numbers = received[HEAD * (1 + 2 * len(runs)) :].clone().view(self._wire).to(self._dtype)
-        found = torch.empty(count, dtype=self._dtype)
+        numbers = received[HEAD * (1 + 2 * len(runs)) :].clone().view(self._wire).to(self._bases.dtype)
+        found = torch.empty(count, dtype=self._bases.dtype)
         sizes = [run.numbers(self._rank) for run in runs]
         for run, (here, given) in zip(
             runs,
@@ -169,7 +125,7 @@ class PowerSgd:
         ):
             if run.height:
                 left, right = given.split([self._rank * run.height, self._rank * run.width])
-                _multiply(left.view(-1, self._rank).numpy(), right.view(-1, self._rank).numpy(),
+                multiply(left.view(-1, self._rank).numpy(), right.view(-1, self._rank).numpy(),
                           here.view(run.height, run.width).numpy())  # fmt: skip
             else:
                 here.copy_(given)
@@ -186,29 +142,3 @@ def _runs(received: NDArray[np.uint8]) -> list[Run]:
         return []
     words = received[HEAD:end].copy().view(_WORD).reshape(-1, 2).tolist()
     return [Run(count, count // width if width else 0, width) for count, width in words]
-
-
-def _orthonormal(columns: Tensor) -> None:
-    """Of each column what the ones before it do not span, of length 1; 0 where that is rounding alone."""
-    least = 64 * torch.finfo(columns.dtype).eps
-    for number in range(columns.shape[1]):
-        column, before = columns[:, number], columns[:, :number]
-        length = column.norm()
-        for _ in range(2):  # the second time takes away what rounding has left
-            column -= before @ (before.t() @ column)
-        left = column.norm()
-        column *= 1 / left if left > least * length else 0
-
-
-def _multiply(left: NDArray[np.generic], right: NDArray[np.generic], found: NDArray[np.generic]) -> None:
-    """Write the product of `left` and `right` transposed, column by column, so that it is the same to the bit on every
-    party: a library's product may depend on how many threads it has, and replicas must not."""
-    step = max(1, _AT_ONCE // found.shape[1])
-    work = np.empty((step, found.shape[1]), found.dtype)
-    for start in range(0, len(found), step):
-        rows = found[start : start + step]
-        np.multiply(left[start : start + step, :1], right[:, 0], out=rows)
-        for column in range(1, left.shape[1]):
-            more = work[: len(rows)]
-            np.multiply(left[start : start + step, column : column + 1], right[:, column], out=more)
-            np.add(rows, more, out=rows)

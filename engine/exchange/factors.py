@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -45,6 +45,7 @@ from torch import Tensor
 from engine.checkpoint.part import nested, parted
 from engine.codec.base import UnitCodec, beginnings
 from engine.exchange.base import Surroundings
+from engine.exchange.later import Later
 from engine.models.late_linear import Present
 from engine.plan.units import Unit
 from engine.protocol.errors import OutOfStepError
@@ -86,7 +87,7 @@ class _Whole:
 class FactorsExchange:
     """Everybody's factors to everybody."""
 
-    kinds: tuple[Message, ...] = (Message.FACTORS, Message.WHOLE_GRADIENT)
+    kinds: tuple[Message, ...] = (Message.FACTORS, Message.WHOLE_GRADIENT, Message.ENCODE)
 
     def __init__(self, context: Surroundings) -> None:
         self._context = context
@@ -96,7 +97,8 @@ class FactorsExchange:
         self._machine = Gathered(rank=context.rank, workers=context.workers)
         self._parts: dict[tuple[int, int], dict[int, _Factors | _Whole]] = {}
         """By unit and step, then by rank: who is ahead may already send the next step's. Under the lock: own parts come
-        from the training or a staging thread, the others' from the lane's."""
+        from the training or a staging thread, those that are encoded and the others' from the lane's."""
+        self._later = Later(context.endpoint, context.rank, context.choices, context.recording)
         self._landing: dict[tuple[int, int, int], Tensor] = {}
         """By unit, step and origin: where a message is being received."""
 
@@ -128,11 +130,20 @@ class FactorsExchange:
         context, choice = self._context, self._context.choices[unit.index]
         context.memory.leaves(unit)
         found = context.captures[unit.index].take(step)
+        leave: Callable[[Choice, int, Present, Sequence[Tensor]], None]
         if found.factors is not None:
-            context.memory.when_readable(found.factors, partial(self._leave, choice, step, found.present))
+            tensors, leave = list(found.factors), self._leave
         else:
-            flat = [gradient.view(-1) for gradient in found.gradients]
-            context.memory.when_readable(flat, partial(self._leave_whole, choice, step, found.present))
+            tensors, leave = [gradient.view(-1) for gradient in found.gradients], self._leave_whole
+
+        def readable(copies: Sequence[Tensor]) -> None:
+            go = partial(leave, choice, step, found.present, copies)
+            if choice.lossless:
+                go()
+            else:
+                self._later.put(unit.index, step, go)
+
+        context.memory.when_readable(tensors, readable)
 
     def backward_ended(self) -> None:
         """Nothing waits."""
@@ -149,6 +160,9 @@ class FactorsExchange:
         return [as_bytes(buffer)]
 
     def handle(self, header: Header, payload: Payload) -> None:
+        if header.kind == Message.ENCODE:
+            self._later.do_next(header.unit)
+            return
         choice = self._context.choices[header.unit]
         received = self._landing.pop((header.unit, header.step, header.origin), None)
         if received is None:
@@ -230,7 +244,8 @@ class FactorsExchange:
         """Nothing is held."""
 
     def _leave(self, choice: Choice, step: int, present: Present, factors: Sequence[Tensor]) -> None:
-        """X and E are readable on the host. They stay as they are: nothing writes to them until they have left."""
+        """X and E are readable on the host. They stay as they are: nothing writes to them until they have left. As they
+        are they leave from the training thread, encoded from the lane's."""
         rows, power, dtype = len(factors[0]), 0, factors[0].dtype
         with self._context.recording.encoding(choice, step):
             inputs, errors = (factor.view(-1) for factor in factors)

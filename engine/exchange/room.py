@@ -1,4 +1,4 @@
-"""A room: what a shard (`shard.py`) keeps of one unit, as tensors."""
+"""A room: what a shard (`shard.py`) keeps of one unit, or of one of its phases, as tensors."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Room:
     updater: PieceUpdater | None
     """Of its parameters, one 1-D tensor per segment, where this shard updates them."""
     dtype: torch.dtype
+    counts: list[int]
+    """Elements of each tensor of its sums: one per segment, or the numbers of a phase."""
     kept: dict[tuple[int, int], tuple[memoryview | None, bytes]] = field(default_factory=dict)
     """By rank and step: contributions whose turn comes later, with the segments that they have; None: with none."""
     sums: list[Tensor] = field(default_factory=list)

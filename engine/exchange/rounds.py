@@ -2,7 +2,7 @@
 
 Absent gradients travel as zeros; presence masks are united as the sums are. A lossy codec encodes at each hop on the
 way to a finished sum. Who has finished it keeps what it sends, and the others hand on what they got, so that all
-replicas stay equal.
+replicas stay equal. Of a unit with phases, what its codec makes is summed as it is, phase by phase (`phases.py`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from torch import Tensor
 from engine.codec.base import beginnings
 from engine.codec.states import load_states, states_of
 from engine.exchange.base import Surroundings
+from engine.exchange.phases import Phases
 from engine.plan.rounds import Algorithm, ReceiveChunk, Span
 from engine.plan.units import Segment, Unit
 from engine.protocol.errors import OutOfStepError
-from engine.protocol.instructions import Add, Advance, Instruction, Keep, Put, Send, Summed
+from engine.protocol.instructions import Add, Advance, GoOn, Instruction, Keep, Put, Send, Summed
 from engine.protocol.messages import Lane, Message, Payload
 from engine.protocol.rounds import Rounds
 from engine.state.choice import Choice
-from engine.state.host_memory import present, union
+from engine.state.host_memory import has, present, union
 from engine.tensor_bytes import as_bytes, joined, kept
 from engine.transport.message import Header
 
@@ -40,10 +41,11 @@ class RoundsAllreduce:
             self.algorithm,
             rank=context.rank,
             workers=context.workers,
-            counts={index: choice.unit.count for index, choice in context.choices.items()},
+            counts={index: choice.unit.summed for index, choice in context.choices.items()},
         )
         sender = f"worker {context.rank}"
         self._codecs = {index: choice.codec(sender) for index, choice in context.choices.items()}
+        self._phases = Phases(context.choices, context.recording)
         self._lock = threading.Lock()
         """Around the machine: parts come in the lane's thread and leave in the I/O thread."""
         self._masks: dict[tuple[int, int], bytes] = {}
@@ -79,13 +81,16 @@ class RoundsAllreduce:
         if header.kind != Message.ROUND or not choice.lossless:
             return None
         found = self._machine.place(header.unit, header.step, header.part, header.origin)
-        return None if found is None else [as_bytes(part) for part in self._views(choice.unit, *found)]
+        return None if found is None else [as_bytes(part) for part in self._views(choice, *found)]
 
     def handle(self, header: Header, payload: Payload) -> None:
         """Raises RuntimeError for what nobody awaits."""
         choice, key = self._context.choices[header.unit], (header.unit, header.step)
         if header.kind == Message.ROUND_START:
             self._context.memory.sums(choice.unit.segments)  # absent gradients travel as zeros
+            if choice.unit.phases:
+                gradients = self._context.memory.gradients(choice.unit.segments)
+                self._phases.begin(choice, header.step, gradients)
             self._masks[key] = header.meta
             with self._lock:
                 found = self._machine.ready(*key)
@@ -129,9 +134,16 @@ class RoundsAllreduce:
             case Keep(unit, _, step, part):
                 received = _received(header, payload)
                 self._kept[unit, step, part] = None if received is None else kept(received), header.meta
+            case GoOn(_, step, phase):
+                self._phases.go_on(choice, step, phase)
             case Summed(unit, step):
                 self._finished.pop((unit, step), None)
-                segments = present(choice.unit, self._masks.pop((unit, step)))
+                mask = self._masks.pop((unit, step))
+                segments = present(choice.unit, mask)
+                if choice.unit.phases:
+                    gradients = self._context.memory.gradients(choice.unit.segments)
+                    there = [has(mask, index) for index in range(len(gradients))]
+                    self._phases.end(choice, step, gradients, there)
                 self._context.memory.drop_gradients(set(choice.unit.segments) - set(segments))
                 self._context.memory.sums_written(choice.unit, segments)
                 with self._lock:
@@ -154,7 +166,7 @@ class RoundsAllreduce:
             self._put(choice, take, received)
             return
         start_ns = recording.now_ns()
-        self._codecs[take.unit].decode_add(received, self._views(choice.unit, take.start, take.stop))
+        self._codecs[take.unit].decode_add(received, self._views(choice, take.start, take.stop))
         recording.reduced(choice, take.step, take.origin, start_ns)
 
     def _put(self, choice: Choice, put: Put, received: memoryview) -> None:
@@ -164,7 +176,7 @@ class RoundsAllreduce:
             end = begin + choice.extent(start, stop, received[begin:])
             piece = received[begin:end]
             with self._context.recording.decoding(choice, put.step):
-                codec.decode(piece, self._views(choice.unit, start, stop))
+                codec.decode(piece, self._views(choice, start, stop))
             if not choice.lossless:
                 self._finished.setdefault((put.unit, put.step), {})[start, stop] = kept(piece)
             begin = end
@@ -182,7 +194,7 @@ class RoundsAllreduce:
         self._send(choice, send, payload, self._masks[send.unit, send.step])
 
     def _encoded(self, choice: Choice, send: Send) -> list[memoryview]:
-        parts, codec = self._views(choice.unit, send.start, send.stop), self._codecs[send.unit]
+        parts, codec = self._views(choice, send.start, send.stop), self._codecs[send.unit]
         with self._context.recording.encoding(choice, send.step):
             payload = [as_bytes(tensor) for tensor in codec.encode(parts, beginnings(parts, send.start))]
         if send.owned and not choice.lossless and send.apart:
@@ -205,10 +217,13 @@ class RoundsAllreduce:
             assert isinstance(instruction, Advance)
             self._context.versions.advance(instruction.unit, instruction.clock)
 
-    def _views(self, unit: Unit, start: int, stop: int) -> list[Tensor]:
-        """The gradients of elements [start, stop) of the unit, piece by piece."""
+    def _views(self, choice: Choice, start: int, stop: int) -> list[Tensor]:
+        """The gradients of elements [start, stop) of the unit, piece by piece, or the numbers that are summed in their
+        place."""
+        if choice.unit.phases:
+            return [self._phases.numbers(choice, start, stop)]
         pieces, offset = [], 0
-        for segment in unit.segments:
+        for segment in choice.unit.segments:
             first, last = max(start - offset, 0), min(stop - offset, segment.count)
             if first < last:
                 pieces.append(Segment(segment.parameter, segment.start + first, segment.start + last))

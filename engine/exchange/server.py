@@ -3,7 +3,8 @@ tensors: it carries out what `protocol/served.py` says.
 
 A unit's gradient is pushed to its shard; the answer is the updated parameters, or what they have moved by (update on
 the server), or the summed gradient (update on the worker). Where the server updates, and the model has written to the
-parameters itself, what it wrote goes ahead of the gradient. The other side is `shard.py`.
+parameters itself, what it wrote goes ahead of the gradient. A unit with phases (`phases.py`) is pushed and answered
+once for each. The other side is `shard.py`.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from engine.codec.states import load_states, states_of
 from engine.errors import TrainingError
 from engine.exchange.base import Surroundings
 from engine.exchange.later import Later
+from engine.exchange.phases import Phases
 from engine.instrumentation.checksum import packed
+from engine.plan.description import DTYPE_BYTES
 from engine.plan.units import Unit
 from engine.protocol.assembly import returns_of
-from engine.protocol.instructions import Advance, Content, Instruction, Put, Send
+from engine.protocol.instructions import Advance, Content, GoOn, Instruction, Put, Send
 from engine.protocol.messages import Lane, Message, Payload
 from engine.protocol.served import Served, ServedUnit
 from engine.state.choice import Choice
-from engine.state.host_memory import places, present
+from engine.state.host_memory import has, places, present
 from engine.telemetry.events import Kind
-from engine.tensor_bytes import as_bytes
+from engine.tensor_bytes import as_bytes, as_tensor
 from engine.transport.message import Header
 
 LIGHT_BYTES = 4096
@@ -53,6 +56,7 @@ class ServerExchange:
             if choice.answers_differences
         }
         self._machine = Served({index: _served(context, choice) for index, choice in context.choices.items()})
+        self._phases = Phases(context.choices, context.recording)
         self._later = Later(context.endpoint, context.rank, context.choices, context.recording)
 
     def begin_step(self, step: int) -> None:
@@ -75,6 +79,10 @@ class ServerExchange:
         def push() -> None:
             (send,) = self._machine.ready(unit.index, step)
             assert isinstance(send, Send)
+            if unit.phases:
+                leave = partial(self._begin, choice, send, mask)
+                self._later.put(unit.index, step, leave, hurry=self._hurries(self._size(choice, send)))
+                return
             parts = memory.gradients(present(unit, mask))
             leave = partial(self._push, choice, send, parts, mask)
             if choice.lossless:
@@ -95,6 +103,20 @@ class ServerExchange:
         with self._context.recording.encoding(choice, send.step):
             encoded = self._codecs[send.unit].encode(parts, places(choice.unit, mask))
         self._send(choice, send, [as_bytes(part) for part in encoded], mask, hurry=hurry)
+
+    def _begin(self, choice: Choice, send: Send, mask: bytes) -> None:
+        """By its lane: what is summed first of a unit with phases leaves. Absent gradients travel as zeros."""
+        memory, segments = self._context.memory, choice.unit.segments
+        memory.sums(segments)
+        self._phases.begin(choice, send.step, memory.gradients(segments))
+        self._push_numbers(choice, send, mask)
+
+    def _push_numbers(self, choice: Choice, send: Send, mask: bytes) -> None:
+        payload = [as_bytes(self._phases.numbers(choice, send.start, send.stop))]
+        self._send(choice, send, payload, mask, hurry=self._hurries(self._size(choice, send)))
+
+    def _size(self, choice: Choice, send: Send) -> int:
+        return DTYPE_BYTES[choice.unit.dtype] * (send.stop - send.start)
 
     def _assign(self, choice: Choice, step: int, values: list[Tensor]) -> None:
         """Every worker says what it has written, and worker 0 sends it."""
@@ -132,6 +154,8 @@ class ServerExchange:
         if header.kind != Message.ANSWER or header.payload_bytes == 0 or _says_difference(choice, header):
             return None
         memory, unit = self._context.memory, choice.unit
+        if unit.phases:
+            return [as_bytes(self._phases.numbers(choice, *self._machine.span(unit.index, header.part)))]
         if choice.flow.answer == "parameters":
             return memory.landing_places(unit)
         if not choice.lossless:
@@ -145,9 +169,16 @@ class ServerExchange:
         if header.kind == Message.NOTIFY:
             self._send_all(self._machine.notified(header.unit, header.step))
             return
-        for instruction in self._machine.answered(header.unit, header.step):
+        choice = self._context.choices[header.unit]
+        for instruction in self._machine.answered(
+            header.unit, header.step, header.part * bool(choice.unit.phases)
+        ):
             if isinstance(instruction, Put):
-                self._put(self._context.choices[header.unit], header, payload)
+                self._put(choice, instruction, header, payload)
+            elif isinstance(instruction, GoOn):
+                self._phases.go_on(choice, instruction.step, instruction.phase)
+            elif isinstance(instruction, Send):
+                self._push_numbers(choice, instruction, header.meta)
             else:
                 assert isinstance(instruction, Advance)
                 self._context.versions.advance(instruction.unit, instruction.clock)
@@ -162,7 +193,7 @@ class ServerExchange:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _put(self, choice: Choice, header: Header, payload: Payload) -> None:
+    def _put(self, choice: Choice, put: Put, header: Header, payload: Payload) -> None:
         """The answer is there: parameters, what they have moved by, or the sum of the step."""
         memory, unit = self._context.memory, choice.unit
         installed = partial(self._machine.installed, unit.index, header.version)
@@ -175,9 +206,20 @@ class ServerExchange:
         if choice.flow.answer == "parameters":
             memory.land(unit, payload, installed)
             return
+        if unit.phases and payload is not None:
+            self._phases.numbers(choice, put.start, put.stop).copy_(
+                as_tensor(payload, getattr(torch, unit.dtype))
+            )
+        if put.part + 1 < len(unit.phases):
+            return
         installed()
         segments = present(unit, header.meta)
-        if payload is not None and segments:
+        if unit.phases:
+            gradients = memory.sums(unit.segments)
+            self._phases.end(
+                choice, put.step, gradients, [has(header.meta, k) for k in range(len(gradients))]
+            )
+        elif payload is not None and segments:
             with self._context.recording.decoding(choice, header.step):
                 self._codecs[unit.index].decode(payload, memory.sums(segments))
         memory.drop_gradients(set(unit.segments) - set(segments))
@@ -203,6 +245,7 @@ class ServerExchange:
             lane=Lane.SERVER,
             queued_ns=context.recording.now_ns(),
             payload=payload,
+            part=send.part,
             version=send.version,
             meta=meta,
         )
@@ -219,4 +262,4 @@ def _served(context: Surroundings, choice: Choice) -> ServedUnit:
     unit = choice.unit
     assert unit.shard is not None
     home = context.shard_party(unit.shard)
-    return ServedUnit(unit.layers[0], unit.count, home, returns_of(choice.layer))
+    return ServedUnit(unit.layers[0], unit.summed, home, returns_of(choice.layer))

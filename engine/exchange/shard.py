@@ -21,9 +21,8 @@ from engine.codec.difference import Difference
 from engine.consistency.policy import Policy
 from engine.exchange.room import Room, present
 from engine.instrumentation.writes import unequal
-from engine.protocol.assembly import returns_of
+from engine.protocol.assembly import homes_of
 from engine.protocol.errors import OutOfStepError
-from engine.protocol.home import Home
 from engine.protocol.instructions import Add, Content, Drop, Instruction, Keep, Send, Update
 from engine.protocol.messages import Lane, Message, Payload
 from engine.state.choice import Choice
@@ -90,8 +89,9 @@ class Shard:
         self._earlier: dict[int, list[tuple[int, int]]] = defaultdict(list)
         """By rank: the steps (first, end) that it contributed before it was lost."""
         self._rooms = {
-            choice.unit.index: self._room(choice, initial, make_updater) for choice in choices.values()
+            choice.unit.index: self._rooms_of(choice, initial, make_updater) for choice in choices.values()
         }
+        """By unit: one for each of its phases. All but pushes are for the last one."""
 
     def close(self) -> None:
         """Nobody contributes any more."""
@@ -118,12 +118,14 @@ class Shard:
         if header.kind == Message.RETURNED:
             self._on_returned(header)
             return
-        room = self._rooms[header.unit]
+        rooms = self._rooms[header.unit]
+        room = rooms[header.part] if header.kind == Message.PUSH and len(rooms) > 1 else rooms[-1]
         if header.kind == Message.ASSIGN:
             self._on_assign(room, header, payload)
             return
         incarnation = self._incarnation[header.origin]
         if header.kind == Message.PULL:
+            self._waits_from_now(room)  # of a unit with phases it comes ahead of the last one's contribution
             found = room.home.pulled(header.origin, header.step + 1, incarnation)
         elif header.kind == Message.FINISH:
             found = room.home.finished(header.origin, header.step + 1, incarnation)
@@ -150,7 +152,7 @@ class Shard:
     def overdue(self) -> str | None:
         """Who is missing where a unit has waited for longer than the deadline, or None."""
         now = time.monotonic()
-        for room in list(self._rooms.values()):
+        for room in self._every_room():
             if room.home.waits and now - room.first_arrival_s > self._deadline_s:
                 names = ", ".join(f"worker {rank}" for rank in room.home.missing())
                 layer = room.choice.unit.layers[0]
@@ -184,7 +186,7 @@ class Shard:
             self._earlier[rank].append((self._first.pop(rank), steps))
         self._lost(rank, self._incarnation[rank], steps, header.meta.decode())
         self._say_what_is_missing(rank, steps)
-        for room in self._rooms.values():
+        for room in self._every_room():
             found = room.home.lost(rank)
             room.home.check_enough_are_left(rank)
             for instruction in found:
@@ -194,7 +196,7 @@ class Shard:
         """Of a worker that was lost within a push: a part of its step has come, and the rest never will."""
         missing = {
             (room.choice.unit.layers[0], step): room.choice
-            for room in self._rooms.values()
+            for room in self._every_room()
             for step in range(room.home.clocks.contributed.get(rank, steps), steps)
         }
         for (_, step), choice in missing.items():
@@ -207,13 +209,13 @@ class Shard:
         return {rank: self._earlier[rank] + now.get(rank, []) for rank in range(self._workers)}
 
     def _steps_of(self, rank: int) -> int:
-        homes = (room.home for room in self._rooms.values())
+        homes = (room.home for room in self._every_room())
         return max((home.clocks.contributed.get(rank, 0) for home in homes), default=0)
 
     def _on_returned(self, header: Header) -> None:
         """Tell a worker that was lost from which step on it may contribute, after all that was for who was lost."""
         rank, self._incarnation[header.part] = header.part, header.step
-        homes = [room.home for room in self._rooms.values()]
+        homes = [room.home for room in self._every_room()]
         clock = max((home.returned(rank, header.step) for home in homes), default=1)
         welcome = Header(
             kind=Message.WELCOME,
@@ -246,36 +248,41 @@ class Shard:
             room.differences[0].assign(room.values)
         room.assigned, room.values = {}, []
 
-    def _room(
+    def _every_room(self) -> list[Room]:
+        return [room for rooms in list(self._rooms.values()) for room in rooms]
+
+    def _rooms_of(
         self,
         choice: Choice,
         initial: Mapping[str, Tensor],
         make_updater: Callable[[Choice, list[Tensor]], PieceUpdater],
-    ) -> Room:
-        unit = choice.unit
-        home = Home(
-            unit.index,
-            unit.count,
-            workers=self._workers,
-            policy=self._policy(),
-            returns=returns_of(choice.layer),
-            rank_order=self._deterministic,
+    ) -> list[Room]:
+        unit, sender = choice.unit, f"shard {self.index}"
+        homes = homes_of(
+            unit, choice.layer, workers=self._workers, policy=self._policy, rank_order=self._deterministic
         )
-        sender = f"shard {self.index}"
-        codec = choice.codec(sender)
+        codec = choice.codec(sender, sums=True)
         dtype: torch.dtype = getattr(torch, unit.dtype)
         if choice.flow.answer != "parameters":
-            return Room(choice=choice, codec=codec, home=home, updater=None, dtype=dtype)
+            counts = [[count] for count in unit.phases] or [[s.count for s in unit.segments]]
+            return [
+                Room(choice=choice, codec=codec, home=home, updater=None, dtype=dtype, counts=each)
+                for home, each in zip(homes, counts, strict=True)
+            ]
+        (home,) = homes
         pieces = [initial[s.parameter].detach().reshape(-1)[s.start : s.stop].clone() for s in unit.segments]
-        return Room(
-            choice=choice,
-            codec=codec,
-            home=home,
-            updater=make_updater(choice, pieces),
-            dtype=dtype,
-            answer=pieces,
-            differences=self._differences(choice, pieces) if choice.answers_differences else {},
-        )
+        return [
+            Room(
+                choice=choice,
+                codec=codec,
+                home=home,
+                updater=make_updater(choice, pieces),
+                dtype=dtype,
+                counts=[len(piece) for piece in pieces],
+                answer=pieces,
+                differences=self._differences(choice, pieces) if choice.answers_differences else {},
+            )
+        ]
 
     def _differences(self, choice: Choice, parts: list[Tensor]) -> dict[int, Difference]:
         """By rank: what the worker begins with."""
@@ -286,20 +293,24 @@ class Shard:
 
     def _add(self, room: Room, add: Add, header: Header, payload: Payload) -> None:
         """Add a contribution to the sums; the first one overwrites what an older step left there."""
-        unit = room.choice.unit
         start_ns = self._recording.now_ns()
         if add.kept:
             received, mask = room.kept.pop((add.origin, add.step))
         else:
             received, mask = payload, header.meta
         if add.first:
-            room.sums = room.spare or [torch.empty(s.count, dtype=room.dtype) for s in unit.segments]
+            room.sums = room.spare or [torch.empty(count, dtype=room.dtype) for count in room.counts]
             room.spare, room.mask = [], None
         if received is not None:
             self._sum(room, received, mask)
         self._recording.reduced(room.choice, add.step, add.origin, start_ns)
 
     def _sum(self, room: Room, received: memoryview, mask: bytes) -> None:
+        if room.choice.unit.phases:  # whole, whatever a worker has no gradient of
+            put = room.codec.decode if room.mask is None else room.codec.decode_add
+            put(received, room.sums)
+            room.mask = mask if room.mask is None else union(room.mask, mask)
+            return
         if room.mask is None:
             room.codec.decode(received, present(room.sums, mask))
             room.mask = mask
@@ -357,7 +368,7 @@ class Shard:
             lane=Lane.WORKER,
             queued_ns=self._recording.now_ns(),
             payload=payload,
-            part=int(whole),
+            part=send.part or int(whole),
             version=send.version,
             meta=mask,
         )
@@ -388,6 +399,8 @@ class Shard:
             with self._recording.coding(Kind.ENCODE, choice, step):
                 return room.differences[0].encode(room.answer)
         if room.updater is not None:
+            return room.answer
+        if choice.unit.phases:
             return room.answer
         with self._recording.encoding(choice, step):
             return room.codec.encode(present(room.answer, mask), places(choice.unit, mask))

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 
-from engine.gang.allocator import keep_freed_memory
+from engine.allocator import keep_freed_memory
 from engine.lab import INTERFACE, Lab, LabError
 from engine.launch import Launch, write_json
 from engine.plan.cluster import Party

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,13 @@ class Encoding:
 
     @property
     def kept(self) -> int:
-        """How many numbers of each element every party that encodes keeps from one message to the next."""
-        return CODEC[self.codec].kept + ("feedback" in self.traits)
+        """How many numbers of each element a worker that encodes keeps from one message to the next."""
+        return CODEC[self.codec].kept(self.options) + self.kept_of_sums
+
+    @property
+    def kept_of_sums(self) -> int:
+        """The same of a party that encodes sums on their way back."""
+        return int("feedback" in self.traits)
 
     @property
     def exact(self) -> bool:
@@ -55,6 +60,12 @@ class Encoding:
             return row.shaped(self.options, known, item)
         size = row.size(self.options, count, item)
         return size + MOST_CODED if self.entropy_coding and size else size
+
+    def phases(self, rows: Sequence[Rows]) -> tuple[int, ...]:
+        """How many numbers are summed in each phase, of elements that are rows of these matrices; empty where messages
+        of this codec always stand by themselves."""
+        phases = CODEC[self.codec].phases
+        return () if phases is None else phases(self.options, rows)
 
     def extent(self, dtype: str, count: int, message: memoryview, rows: Iterable[Rows] = ()) -> int:
         """Bytes of the message of so many elements of a type that `message` begins with."""

@@ -48,12 +48,13 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, workers: i
         whole = [(0, unit.count)]
         if party.rank is not None and unit.layers[0] in here:
             spans = _sent_by(party.rank, layer_plan, unit, team_of(plan, layer_plan, workers))
-            found["residuals"] += _kept(layer_plan.encoding, unit, spans)
+            found["residuals"] += _kept(layer_plan.encoding, unit, spans, layer_plan.encoding.kept)
         if unit.shard is None or unit.shard != party.shard:
             continue
-        found["sums and other tensors"] += size
+        found["sums and other tensors"] += sum(unit.summed) * DTYPE_BYTES[unit.dtype]
         if layer_plan.update != "server":
-            found["residuals"] += _kept(layer_plan.encoding, unit, whole)
+            way = layer_plan.encoding
+            found["residuals"] += 0 if unit.phases else _kept(way, unit, whole, way.kept_of_sums)
             continue
         found["server copies"] += size
         found["optimizer state"] += size
@@ -71,13 +72,15 @@ def _sent_by(rank: int, layer: LayerPlan, unit: Unit, team: range) -> list[Span]
         return [(0, unit.count)]
     if exchange.rounds is None or len(team) == 1:
         return []
+    if unit.phases:
+        return [(0, unit.count)]
     return encoded_spans(loaded(exchange.rounds).program(team.index(rank), len(team), unit.count))
 
 
-def _kept(way: Encoding, unit: Unit, spans: list[Span]) -> int:
-    """Bytes that a party which encodes these parts of the unit keeps: one residual, and beside it what it has of
-    each."""
-    residual = way.kept * unit.count * _number_bytes(unit) if spans else 0
+def _kept(way: Encoding, unit: Unit, spans: list[Span], numbers: int) -> int:
+    """Bytes that a party which encodes these parts of the unit keeps: so many numbers of each element, and beside them
+    what it has of each part."""
+    residual = numbers * unit.count * _number_bytes(unit) if spans else 0
     return residual + _beside(way, unit, spans)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import takewhile
 from typing import TypeAlias
@@ -40,7 +40,15 @@ class ReceiveChunk:
     adds: bool
 
 
-Program: TypeAlias = tuple[SendChunk | ReceiveChunk, ...]
+@dataclass(frozen=True, slots=True)
+class NextPhase:
+    """All sums of a phase are in their places: make of them what is summed next."""
+
+    phase: int
+    """The one that ends."""
+
+
+Program: TypeAlias = tuple[SendChunk | ReceiveChunk | NextPhase, ...]
 Programmer: TypeAlias = Callable[[int, int, int], Program]
 """(rank, workers, elements of the unit) -> that worker's program."""
 Span: TypeAlias = tuple[int, int]
@@ -58,6 +66,8 @@ class Algorithm:
     """An allreduce in rounds."""
 
     program: Programmer
+    rounds: Callable[[int], int]
+    """(workers) -> how many rounds it has at most."""
     completed: Callable[[int, int], tuple[Span, ...]]
     """(workers, elements of the unit) -> the parts whose sums are completed by one rank each, in order. Each is encoded
     once, by that rank, and handed on as it is: to encode again what has been decoded would round it again."""
@@ -151,9 +161,40 @@ def _halves(workers: int, count: int) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-RING = Algorithm(program=ring, completed=_chunks)
-TREE = Algorithm(program=tree, completed=_whole)
-HALVING_DOUBLING = Algorithm(program=halving_doubling, completed=_halves)
+RING = Algorithm(program=ring, rounds=lambda workers: 2 * (workers - 1), completed=_chunks)
+TREE = Algorithm(program=tree, rounds=lambda workers: 2 * (workers - 1).bit_length(), completed=_whole)
+HALVING_DOUBLING = Algorithm(
+    program=halving_doubling, rounds=lambda workers: 2 * workers.bit_length(), completed=_halves
+)
+
+
+def in_phases(algorithm: Algorithm, rank: int, workers: int, counts: tuple[int, ...]) -> Program:
+    """A worker's program for a unit whose sums are made in phases of so many numbers each, counted through as rounds
+    are: the same in each phase, and between two of them what makes the next one's numbers."""
+    program: list[SendChunk | ReceiveChunk | NextPhase] = []
+    before = 0
+    for phase, count in enumerate(counts):
+        if phase:
+            program.append(NextPhase(phase - 1))
+        rounds = phase * algorithm.rounds(workers)
+        program += [
+            step
+            if isinstance(step, NextPhase)
+            else replace(step, round=step.round + rounds, start=step.start + before, stop=step.stop + before)
+            for step in algorithm.program(rank, workers, count)
+        ]
+        before += count
+    return tuple(program)
+
+
+def completed_in_phases(algorithm: Algorithm, workers: int, counts: tuple[int, ...]) -> tuple[Span, ...]:
+    """The parts whose sums are completed by one rank each, of all phases."""
+    found: list[Span] = []
+    before = 0
+    for count in counts:
+        found += [(start + before, stop + before) for start, stop in algorithm.completed(workers, count)]
+        before += count
+    return tuple(found)
 
 
 def encoded_apart(completed: tuple[Span, ...], start: int, stop: int, *, finished: bool) -> tuple[Span, ...]:

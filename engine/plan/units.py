@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.axes.exchange import EXCHANGE
 from engine.axes.matrices import Rows, cut_rows, rows_of
+from engine.plan.consistency import drifts
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
 from engine.plan.encoding import Encoding
 from engine.plan.optimizers import SCALAR_STATE
@@ -52,6 +53,14 @@ class Unit:
     """The server shard that it lives on, or None."""
     rows: tuple[Rows, ...] = field(default=(), compare=False)
     """By segment: of which matrix its elements are rows."""
+    phases: tuple[int, ...] = field(default=(), compare=False)
+    """How many numbers all workers sum in each phase, where its codec has them share what they express theirs in;
+    empty: its elements are summed, in one."""
+
+    @property
+    def summed(self) -> tuple[int, ...]:
+        """How many numbers are summed in each phase, elements or others; they are counted through."""
+        return self.phases or (self.count,)
 
     @property
     def count(self) -> int:
@@ -59,7 +68,7 @@ class Unit:
         return sum(s.count for s in self.segments)
 
     def message_bytes(self, way: Encoding, start: int, stop: int) -> int:
-        """Of a message of its elements [start, stop); at most, where they are not `exact`."""
+        """Of a message of its elements [start, stop) that stands by itself; at most, where they are not `exact`."""
         return way.bytes(self.dtype, stop - start, cut_rows(self.rows, start, stop))
 
 
@@ -133,18 +142,33 @@ def cut(plan: Plan, model: ModelDescription) -> tuple[Unit, ...]:
     shapes = {
         p.name: p.shape for layer in model.layers for p in carried(layer, plan.consistency.travelling_state)
     }
-    return tuple(
-        Unit(
-            index=index,
-            layers=tuple(layer.name for layer in layers),
-            position=min(layer.index for layer in layers),
-            segments=segments,
-            dtype=dtype,
-            shard=shard,
-            rows=tuple(rows_of(shapes[s.parameter], s.start, s.stop) for s in segments),
+    units = []
+    for index, (layer_plan, layers, dtype, segments, shard) in enumerate(pieces):
+        rows = tuple(rows_of(shapes[s.parameter], s.start, s.stop) for s in segments)
+        units.append(
+            Unit(
+                index=index,
+                layers=tuple(layer.name for layer in layers),
+                position=min(layer.index for layer in layers),
+                segments=segments,
+                dtype=dtype,
+                shard=shard,
+                rows=rows,
+                phases=layer_plan.encoding.phases(rows) if sums_in_phases(plan, layer_plan) else (),
+            )
         )
-        for index, (_, layers, dtype, segments, shard) in enumerate(pieces)
-    )
+    return tuple(units)
+
+
+def sums_in_phases(plan: Plan, layer: LayerPlan) -> bool:
+    """Whether what a layer's codec makes is summed over all workers in phases: where all of them take part in each sum,
+    and get nothing else."""
+    exchange = EXCHANGE[layer.exchange]
+    if "linear" not in layer.encoding.traits or "encoded" in exchange.traits:
+        return False
+    if "server" in exchange.traits:
+        return layer.update == "worker" and not drifts(plan.consistency)
+    return exchange.rounds is not None
 
 
 def _split(count: int, shares: Sequence[float]) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any
 from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
 from engine.plan.cluster import parties
+from engine.plan.columns import aligned
 from engine.plan.consistency import trains_alone
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.job import JobSpec
@@ -114,17 +115,12 @@ def _text(memory: WorkerMemory) -> str:
         (row.layer, row.kind, row.activations, format_bytes(row.declared), format_bytes(row.saved))
         for row in memory.layers
     ]
-    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
-    ]
     peak = memory.peak
     where = f" at {peak.layer}" if peak.layer else ""
     at_work = {"again": "a second forward", "update": "the update"}.get(peak.when, peak.when)
     return "\n".join(
         [
-            *lines,
+            *aligned([head, *rows]),
             "",
             f"worker 0, passes of {memory.samples} samples: {format_bytes(memory.total)} at the most,"
             f" in {at_work}{where}",

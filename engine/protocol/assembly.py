@@ -38,16 +38,16 @@ def worker_machines(plan: Plan, units: Sequence[Unit], *, rank: int, workers: in
     choices = {layer.layer: layer for layer in plan.layers}
     machines = WorkerMachines()
     served: dict[int, ServedUnit] = {}
-    rounds: dict[str, dict[int, int]] = defaultdict(dict)
+    rounds: dict[str, dict[int, tuple[int, ...]]] = defaultdict(dict)
     unwaited: dict[int, int] = {}
     gathered = Gathered(rank=rank, workers=workers)
     for unit in units:
         layer = choices[unit.layers[0]]
         if unit.shard is not None:
             home = shard_party(plan, workers, unit.shard)
-            served[unit.index] = ServedUnit(unit.layers[0], unit.count, home, returns_of(layer))
+            served[unit.index] = ServedUnit(unit.layers[0], unit.summed, home, returns_of(layer))
         elif EXCHANGE[layer.exchange].rounds is not None and workers > 1:
-            rounds[layer.exchange][unit.index] = unit.count
+            rounds[layer.exchange][unit.index] = unit.summed
         elif "gathered" in EXCHANGE[layer.exchange].traits:
             machines.gathered[unit.index] = gathered
         elif "unwaited" in EXCHANGE[layer.exchange].traits:
@@ -79,21 +79,36 @@ def homes(
     workers: int,
     policy: Callable[[], Policy],
     rank_order: bool,
-) -> dict[int, Home]:
-    """What server shard `shard` runs, by unit."""
+) -> dict[int, list[Home]]:
+    """What server shard `shard` runs: by unit, one for each of its phases."""
     choices = {layer.layer: layer for layer in plan.layers}
     return {
-        unit.index: Home(
-            unit.index,
-            unit.count,
-            workers=workers,
-            policy=policy(),
-            returns=returns_of(choices[unit.layers[0]]),
-            rank_order=rank_order,
+        unit.index: homes_of(
+            unit, choices[unit.layers[0]], workers=workers, policy=policy, rank_order=rank_order
         )
         for unit in units
         if unit.shard == shard
     }
+
+
+def homes_of(
+    unit: Unit, layer: LayerPlan, *, workers: int, policy: Callable[[], Policy], rank_order: bool
+) -> list[Home]:
+    """One for each of the unit's phases. All but the last one answer by themselves: workers go on from what they say
+    to the same step's next phase."""
+    last = len(unit.summed) - 1
+    return [
+        Home(
+            unit.index,
+            count,
+            workers=workers,
+            policy=policy(),
+            returns=returns_of(layer) if phase == last else "push",
+            rank_order=rank_order,
+            phase=phase,
+        )
+        for phase, count in enumerate(unit.summed)
+    ]
 
 
 def returns_of(layer: LayerPlan) -> Returns:

@@ -30,15 +30,17 @@ class Home:
         policy: Policy,
         returns: Returns,
         rank_order: bool = False,
+        phase: int = 0,
     ) -> None:
-        """`count`: elements. `rank_order`: contributions to one update are added in the order of ranks, so that sums
-        repeat bitwise; else as they come."""
+        """`count`: elements, or the numbers that are summed in this `phase` in their place. `rank_order`: contributions
+        to one update are added in the order of ranks, so that sums repeat bitwise; else as they come."""
         self._unit = unit
         self._count = count
         self._workers = workers
         self._policy = policy
         self._returns = returns
         self._rank_order = rank_order
+        self._phase = phase
         self.clocks = Clocks(
             contributed=dict.fromkeys(range(workers), 0), applied=dict.fromkeys(range(workers), 0)
         )
@@ -276,6 +278,7 @@ class Home:
             clock - 1,
             Content.PARAMETERS,
             stop=self._count,
+            part=self._phase,
             version=self.clocks.version,
             snapshot=not self._policy.lockstep,
         )

@@ -35,7 +35,7 @@ class Send(NamedTuple):
     start: int = 0
     stop: int = 0
     part: int = 0
-    """Round of an allreduce."""
+    """Round of an allreduce; of a push and its answer, the phase."""
     version: int = 0
     """Of a push: what its gradient was computed on. Of an answer: the home's."""
     snapshot: bool = False
@@ -120,6 +120,14 @@ class Update(NamedTuple):
     """What the learning rate is multiplied by."""
 
 
+class GoOn(NamedTuple):
+    """All sums of the unit's `phase` are in their places, and what the worker gives to the next one is made of them."""
+
+    unit: int
+    step: int
+    phase: int = 0
+
+
 class Summed(NamedTuple):
     """All of the unit's sums are in their places. The driver tells the machine when it has carried this out: until then
     a part that leaves meanwhile must not complete the unit."""
@@ -135,4 +143,4 @@ class Advance(NamedTuple):
     clock: int
 
 
-Instruction: TypeAlias = Send | Add | Put | Keep | Drop | Update | Summed | Advance
+Instruction: TypeAlias = Send | Add | Put | Keep | Drop | Update | GoOn | Summed | Advance

@@ -11,9 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 
-from engine.plan.rounds import Algorithm, Program, ReceiveChunk, SendChunk, Span, encoded_apart
+from engine.plan.rounds import (
+    Algorithm,
+    NextPhase,
+    Program,
+    ReceiveChunk,
+    SendChunk,
+    Span,
+    completed_in_phases,
+    encoded_apart,
+    in_phases,
+)
 from engine.protocol.errors import OutOfStepError
-from engine.protocol.instructions import Add, Advance, Content, Instruction, Keep, Put, Send, Summed
+from engine.protocol.instructions import Add, Advance, Content, GoOn, Instruction, Keep, Put, Send, Summed
 from engine.protocol.messages import Message
 
 
@@ -46,10 +56,12 @@ class _Turn:
 class Rounds:
     """One worker's. Every method answers what the driver has to do, in order."""
 
-    def __init__(self, algorithm: Algorithm, *, rank: int, workers: int, counts: Mapping[int, int]) -> None:
-        """`counts`: elements of each unit."""
-        self._program = cache(partial(algorithm.program, rank, workers))
-        self._completed = cache(partial(algorithm.completed, workers))
+    def __init__(
+        self, algorithm: Algorithm, *, rank: int, workers: int, counts: Mapping[int, tuple[int, ...]]
+    ) -> None:
+        """`counts`: how many numbers of each unit are summed, in each of its phases (`Unit.summed`)."""
+        self._program = cache(partial(in_phases, algorithm, rank, workers))
+        self._completed = cache(partial(completed_in_phases, algorithm, workers))
         self._counts = counts
         self._turns: dict[tuple[int, int], _Turn] = {}
         """By unit and step: who is ahead may already send a part of the next step."""
@@ -105,7 +117,9 @@ class Rounds:
         while turn.at + 1 < len(turn.program):
             turn.at += 1
             now = turn.program[turn.at]
-            if isinstance(now, SendChunk):
+            if isinstance(now, NextPhase):
+                found.append(GoOn(unit, step, now.phase))
+            elif isinstance(now, SendChunk):
                 turn.open += 1
                 found.append(self._hand(unit, step, now))
             elif now.round in turn.early:

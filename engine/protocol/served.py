@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from engine.protocol.home import Returns
-from engine.protocol.instructions import Advance, Content, Instruction, Put, Send
+from engine.protocol.instructions import Advance, Content, GoOn, Instruction, Put, Send
 from engine.protocol.messages import Message
 
 
@@ -20,7 +20,8 @@ class ServedUnit(NamedTuple):
 
     layer: str
     """The first of its layers."""
-    elements: int
+    phases: tuple[int, ...]
+    """How many numbers all workers sum in each phase (`Unit.summed`); they are counted through."""
     home: int
     """The party that its shard is on."""
     returns: Returns
@@ -65,13 +66,7 @@ class Served:
 
     def ready(self, index: int, step: int) -> list[Instruction]:
         """The unit's gradient of `step` is final."""
-        unit = self._units[index]
-        return [
-            Send(
-                (unit.home,), Message.PUSH, index, step, Content.GRADIENT,
-                stop=unit.elements, version=self._read[index],
-            )
-        ]  # fmt: skip
+        return [self._push(index, step, 0)]
 
     def finished(self, clock: int) -> list[Instruction]:
         """This worker has contributed `clock` steps, and contributes nothing more."""
@@ -87,10 +82,14 @@ class Served:
         self._notified[layer] = {}
         return [self._pull(each, notified[each]) for each in self._of_layer[layer]]
 
-    def answered(self, index: int, step: int) -> list[Instruction]:
-        """The unit has come as the home has it for who has contributed `step`."""
+    def answered(self, index: int, step: int, phase: int = 0) -> list[Instruction]:
+        """The unit has come as the home has it for who has contributed `step`, or a phase of it."""
         unit = self._units[index]
-        return [Put(index, unit.home, step, stop=unit.elements), Advance(index, step + 1)]
+        start, stop = self.span(index, phase)
+        put = Put(index, unit.home, step, phase, start, stop)
+        if phase + 1 < len(unit.phases):
+            return [put, GoOn(index, step, phase), self._push(index, step, phase + 1)]
+        return [put, Advance(index, step + 1)]
 
     def installed(self, index: int, version: int) -> None:
         """The worker's next pass computes on this version of the unit."""
@@ -99,6 +98,26 @@ class Served:
     def versions(self) -> list[int]:
         """The homes' versions of what is here, a unit each."""
         return list(self._read.values())
+
+    def _push(self, index: int, step: int, phase: int) -> Send:
+        home, (start, stop) = self._units[index].home, self.span(index, phase)
+        return Send(
+            (home,),
+            Message.PUSH,
+            index,
+            step,
+            Content.GRADIENT,
+            start,
+            stop,
+            phase,
+            version=self._read[index],
+        )
+
+    def span(self, index: int, phase: int) -> tuple[int, int]:
+        """Which of the unit's numbers a phase sums."""
+        phases = self._units[index].phases
+        start = sum(phases[:phase])
+        return start, start + phases[phase]
 
     def _pull(self, index: int, step: int) -> Send:
         return Send((self._units[index].home,), Message.PULL, index, step)

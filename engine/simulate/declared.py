@@ -32,6 +32,7 @@ from engine.plan.edges import edge_units
 from engine.plan.plan import LayerPlan, Plan, Wrapper
 from engine.plan.units import Unit, carried, cut
 from engine.simulate.clock import VirtualClock
+from engine.simulate.happened import Simulated
 from engine.simulate.network import Passed
 from engine.simulate.run import Exchanges, simulate
 from engine.transport.message import Header
@@ -111,12 +112,12 @@ def declared(
     if isinstance(plan, Wrapper):
         return
     at = [party.host for party in parties(plan, workers, hosts)]
-    exchanged = (
+    moved = (
         (unit, source, destination, size)
-        for unit, played in _exchanged(plan, model, workers, steps)
+        for unit, played in exchanged(plan, model, workers, steps)
         for (source, destination, _), size in played.moved.items()
     )
-    for unit, source, destination, size in chain(exchanged, _crossing(plan, model, workers, steps or 1)):
+    for unit, source, destination, size in chain(moved, crossing(plan, model, workers, steps or 1)):
         yield Transfer(
             source=source,
             destination=destination,
@@ -127,11 +128,13 @@ def declared(
         )
 
 
-class _Played:
+class Played:
     """What units that are alike move."""
 
-    def __init__(self, moved: Moved) -> None:
-        self.moved = moved
+    def __init__(self, played: Simulated) -> None:
+        self.moved: Moved = played.moved
+        self.encoded, self.decoded = played.encoded, played.decoded
+        """By party: elements."""
         self._across: int | None = None
 
     def across(self, at: Sequence[str]) -> int:
@@ -141,21 +144,21 @@ class _Played:
         return self._across
 
 
-def _exchanged(
+def exchanged(
     plan: Plan,
     model: ModelDescription,
     workers: int,
     steps: int | None,
     count: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[Unit, _Played]]:
+) -> Iterator[tuple[Unit, Played]]:
     """Every unit, and what its layer's exchange moves of it. `count` is called for each message."""
     choices = {layer.layer: layer for layer in plan.layers}
-    known: dict[Hashable, _Played] = {}
+    known: dict[Hashable, Played] = {}
     for unit in cut(plan, model):
         layer = choices[unit.layers[0]]
         key = _alike(layer, unit)
         if key not in known:
-            known[key] = _Played(
+            known[key] = Played(
                 simulate(
                     plan,
                     model,
@@ -168,12 +171,12 @@ def _exchanged(
                     network=partial(AtOnce, count=count),
                     units=(unit,),
                     edges=False,
-                ).moved
+                )
             )
         yield unit, known[key]
 
 
-def _crossing(
+def crossing(
     plan: Plan,
     model: ModelDescription,
     workers: int,
@@ -198,7 +201,7 @@ def _crossing(
             yield units[unit], source, destination, size * steps
 
 
-class _Limit:
+class Limit:
     """Of messages: with many workers, playing them out takes minutes, in which somebody waits for an answer."""
 
     def __init__(self, most: int, workers: int, check: Callable[[], None]) -> None:
@@ -234,7 +237,8 @@ def _alike(layer: LayerPlan, unit: Unit) -> Hashable:
     factors = layer.layer if "factored" in EXCHANGE[layer.exchange].traits else None
     return (
         layer.exchange, layer.encoding, layer.answer_encoding, layer.update, layer.order.returns, factors,
-        unit.count, unit.dtype, unit.shard, layer.fragment, layer.placement, layer.place, _shaped(layer, unit),
+        unit.count, unit.dtype, unit.shard, layer.fragment, layer.placement, layer.place, unit.phases,
+        _shaped(layer, unit),
     )  # fmt: skip
 
 
@@ -270,11 +274,11 @@ def wire_bytes_by_layer(
     owner = {p.name: layer.name for layer in model.layers for p in carried(layer, state)}
     totals: dict[str, int] = {layer.layer: 0 for layer in plan.layers}
     at = [party.host for party in parties(plan, workers, hosts)]
-    count = _Limit(most, workers, check).count if most is not None else lambda: None
-    for unit, source, destination, size in _crossing(plan, model, workers, 1, count):
+    count = Limit(most, workers, check).count if most is not None else lambda: None
+    for unit, source, destination, size in crossing(plan, model, workers, 1, count):
         if at[source] != at[destination]:
             totals[unit.layers[0]] += size
-    for unit, played in _exchanged(plan, model, workers, None, count):
+    for unit, played in exchanged(plan, model, workers, None, count):
         size, before = played.across(at), 0
         for segment in unit.segments:  # shared out so that not a byte is lost to rounding
             after = before + segment.count

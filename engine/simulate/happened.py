@@ -100,6 +100,11 @@ class Simulated:
     """What crossed the network."""
     moved: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     """(sender, receiver, unit): payload bytes of all messages, those within a host as well."""
+    encoded: Counter[int] = field(default_factory=Counter)
+    """By party: elements that a codec which is not lossless encodes, of what is exchanged; what crosses edges left
+    out."""
+    decoded: Counter[int] = field(default_factory=Counter)
+    """By party: elements that it decodes."""
     applied: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     """(unit, worker, staleness): contributions that were applied, where workers drift."""
     updated: list[Updated] = field(default_factory=list)

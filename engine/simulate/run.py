@@ -15,8 +15,9 @@ from engine.order.ranks import ranks_of
 from engine.plan.cluster import device_party, parties, shard_party
 from engine.plan.description import DTYPE_BYTES, ModelDescription
 from engine.plan.edges import edge_bytes, edge_units
+from engine.plan.encoding import encoding
 from engine.plan.plan import Plan
-from engine.plan.traffic import factor_bytes
+from engine.plan.traffic import factor_bytes, factor_type
 from engine.plan.units import Unit, cut
 from engine.protocol.assembly import homes
 from engine.protocol.instructions import Advance, Content, Drop, Instruction, Part, Send, Summed, Update
@@ -38,6 +39,7 @@ from engine.simulate.served import VirtualDevice, VirtualServer
 from engine.simulate.worker import VirtualWorker
 from engine.transport.message import Header
 
+_AS_IS = encoding("fp32")
 _TO_SERVERS = {Message.PUSH, Message.PULL, Message.JOIN}
 
 
@@ -217,6 +219,7 @@ class VirtualJob:
             send.kind == Message.FINISH and send.unit not in self._server_of
         ):
             peers = self._workers[party].parties(peers)  # machines of a team know its members by their rank
+        self._code(party, peers, send)
         for rank, peer in zip(send.peers, peers, strict=True):
             if size is None or send.snapshot:
                 size = self._bytes(party, rank, send)
@@ -232,6 +235,30 @@ class VirtualJob:
                 size=size,
                 on_sent=self._on_sent(party, rank, send),
             )
+
+    def _code(self, party: int, peers: Sequence[int], send: Send) -> None:
+        """A message passes through its layer's codec: it is encoded once for all, and decoded by each, and where others
+        must have the same, by who sends it. What is summed in phases is counted where it leaves."""
+        unit = self._unit[send.unit]
+        layer = self.choices[unit.layers[0]]
+        answers = send.content is Content.PARAMETERS and layer.update == "server"
+        way = layer.answer_encoding if answers else layer.encoding
+        if unit.phases or send.content is Content.NOTHING or "lossless" in way.traits:
+            return
+        elements = self._elements(party, send)
+        if not send.finished or send.owned:  # else it is handed on as it came
+            self.found.encoded[party] += elements
+        for peer in [*peers, *([party] if send.owned or send.content is Content.FACTORS else [])]:
+            self.found.decoded[peer] += elements
+
+    def _elements(self, party: int, send: Send) -> int:
+        if send.content is not Content.FACTORS:
+            return send.stop - send.start
+        layer, workload = self.choices[self._unit[send.unit].layers[0]], self.plan.workload
+        assert workload is not None, "resolve the plan first"
+        described, worker = self._described[layer.layer], self._workers[party]
+        size = factor_bytes(described, workload, _AS_IS, workload.share(worker.rank, worker.team_size))
+        return size // DTYPE_BYTES[factor_type(described, workload)]
 
     def _post(
         self,
@@ -307,6 +334,8 @@ class VirtualJob:
                 if whole
                 else unit.message_bytes(layer.answer_encoding, send.start, send.stop)
             )
+        if unit.phases:  # numbers of its own type, as they are
+            return (send.stop - send.start) * DTYPE_BYTES[unit.dtype]
         apart = send.apart or ((send.start, send.stop),)
         return sum(unit.message_bytes(layer.encoding, start, stop) for start, stop in apart)
 

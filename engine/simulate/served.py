@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from engine.protocol.home import Home
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 class VirtualServer:
     """The homes of one shard."""
 
-    def __init__(self, run: VirtualJob, party: int, homes: Mapping[int, Home]) -> None:
-        """`homes`: by unit."""
+    def __init__(self, run: VirtualJob, party: int, homes: Mapping[int, Sequence[Home]]) -> None:
+        """`homes`: by unit, one for each phase. All but pushes are for the last one."""
         self.party = party
         self.homes = homes
         self._run = run
@@ -30,11 +31,11 @@ class VirtualServer:
 
     def arrived(self, header: Header) -> list[Instruction]:
         """A message of a worker."""
-        home, rank = self.homes[header.unit], header.origin
+        home, rank = self.homes[header.unit][-1], header.origin
         life = self._life.get(rank, 0)
         match header.kind:
             case Message.PUSH:
-                return home.pushed(rank, header.step, header.version, life)
+                return self.homes[header.unit][header.part].pushed(rank, header.step, header.version, life)
             case Message.PULL:
                 return home.pulled(rank, header.step + 1, life)
             case Message.JOIN:
@@ -48,11 +49,11 @@ class VirtualServer:
         end for all."""
         joined = (unit, rank) in self._joined
         self._joined.discard((unit, rank))
-        return joined or self.homes[unit].over
+        return joined or self.homes[unit][-1].over
 
     def loses(self, rank: int) -> None:
         """A worker's link has ended. Raises UserError where too few are left."""
-        for home in self.homes.values():
+        for home in chain.from_iterable(self.homes.values()):
             found = home.lost(rank)
             home.check_enough_are_left(rank)
             self._run.carry_out(self.party, found)
@@ -60,8 +61,9 @@ class VirtualServer:
     def regains(self, rank: int, life: int) -> None:
         """A worker that was lost is there again: it is told from which step on it may contribute here."""
         self._life[rank] = life
-        step = max((home.returned(rank, life) for home in self.homes.values()), default=1)
-        over = any(home.over for home in self.homes.values())
+        homes = [*chain.from_iterable(self.homes.values())]
+        step = max((home.returned(rank, life) for home in homes), default=1)
+        over = any(home.over for home in homes)
         self._run.welcome(self.party, rank, step, over=over)
 
 

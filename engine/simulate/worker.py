@@ -105,7 +105,7 @@ class VirtualWorker:
                 return machines.served[unit].notified(unit, header.step)
             case Message.ANSWER:
                 self.read[unit] = header.version
-                return machines.served[unit].answered(unit, header.step)
+                return machines.served[unit].answered(unit, header.step, header.part)
         origin = self._seat.team.index(header.origin)
         match header.kind:
             case Message.ROUND:
@@ -276,6 +276,9 @@ class VirtualWorker:
         machines, index = self.machines, unit.index
         if not self._run.exchanges.leaves(self._run.fragment(unit), self.step):
             return
+        if unit.phases and index not in machines.alone:
+            self._run.found.encoded[self.party] += unit.count
+            self._run.found.decoded[self.party] += unit.count
         if index in machines.alone:
             found: list[Instruction] = [Advance(index, self.step + 1)]
         elif index in machines.served:

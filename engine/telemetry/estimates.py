@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 Interval = tuple[float, float]
 """Low and high end."""
+FEWEST = 3
+"""Values that an interval of their mean takes: of two it may be a million times as wide as the mean."""
+ERROR = 0.05
+"""Probability of an interval that does not cover the true value."""
 
 
 @dataclass(frozen=True, kw_only=True)

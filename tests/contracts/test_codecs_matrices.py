@@ -106,7 +106,7 @@ def test_it_computes_what_pytorchs_hook_does() -> None:
     given = [normal(HEIGHT * WIDTH, seed, torch.float64).view(HEIGHT, WIDTH) for seed in range(20)]
     inner = made(2, dtype=torch.float64)
     assert isinstance(inner, PowerSgd)
-    basis, rest = inner._basis(0, WIDTH).clone(), torch.zeros(HEIGHT, WIDTH, dtype=torch.float64)
+    basis, rest = inner._bases.of(0, WIDTH).clone(), torch.zeros(HEIGHT, WIDTH, dtype=torch.float64)
     for gradient in given:
         matrix = gradient + rest
         left = matrix @ basis

@@ -12,12 +12,14 @@ from torch import Tensor
 from engine.axes.codec import CODEC
 from engine.codec.base import Piece, UnitCodec
 from engine.codec.opening import opened
-from engine.errors import TrainingError
+from engine.errors import TrainingError, UserError
 from engine.plan.encoding import encoding
+from engine.tensor_bytes import as_bytes, joined
 from tests.contracts.test_codecs_feedback import (
     SIZES,
     assert_messages_come_whole,
     assert_written_in_place,
+    decoded,
     encode,
     normal,
     travel,
@@ -112,6 +114,63 @@ def test_zeros_vote_either_way_and_back_each_worker_for_itself(name: str) -> Non
     mixed = torch.cat([torch.zeros(2048), normal(2048)])
     (found,) = travel(codecs[0], [mixed])
     assert torch.equal(found[2048:], mixed[2048:].sign())
+
+
+def signum(name: str, count: int, dtype: torch.dtype = torch.float32, *, sums: bool = False) -> UnitCodec:
+    piece = Piece(name="fc6", count=count, dtype=dtype, seed=1, sums=sums)
+    return opened(encoding(name, {"momentum": 0.9}), piece)
+
+
+@each
+@of_types
+def test_with_momentum_a_worker_votes_with_that(name: str, dtype: torch.dtype) -> None:
+    """Signum: of the worker's own gradients, each element by itself, and of those that are there."""
+    codec, count = signum(name, 400, dtype), 400
+    momentum = torch.zeros(count, dtype=dtype if dtype.itemsize >= 4 else torch.float32)
+    for step in range(12):
+        given = normal(count, step, dtype)
+        at = 100 if step % 3 == 2 else 0  # of the first elements there is no gradient
+        momentum[at:] = 0.9 * momentum[at:] + (1 - 0.9) * given[at:].to(momentum.dtype)
+        payload = joined([as_bytes(tensor) for tensor in codec.encode([given[at:]], [at])])
+        (found,) = decoded(codec, payload, [given[at:]])
+        clear = momentum[at:].abs() > 1e-6
+        assert torch.equal(found[clear].double(), momentum[at:][clear].sign().double())
+    assert not torch.equal(momentum.sign(), given.sign().to(momentum.dtype))
+    assert torch.allclose(codec.state()["momentum"], momentum, rtol=1e-5, atol=1e-6)
+
+
+@each
+def test_a_majority_has_no_momentum(name: str) -> None:
+    server, given = signum(name, 300, sums=True), [normal(300, seed) for seed in range(3)]
+    for each_sum in given:
+        assert torch.equal(travel(server, [each_sum])[0], each_sum.sign())
+    assert set(server.state()) == {"messages"}
+
+
+@each
+def test_a_momentum_is_saved_and_loaded_and_kept_where_nothing_can_be_said(name: str) -> None:
+    codec, resumed = signum(name, 200), signum(name, 200)
+    for step in range(3):
+        encode(codec, [normal(200, step)])
+    saved = codec.state()
+    with pytest.raises(TrainingError, match="fc6 sends holds a value that is not finite"):
+        codec.encode([torch.full((200,), math.nan)], [0])
+    assert all(torch.equal(held, saved[key]) for key, held in codec.state().items())
+    resumed.load(saved)
+    for step in range(3, 6):
+        given = [normal(200, step)]
+        assert bytes(encode(codec, given)) == bytes(encode(resumed, given))
+    assert not torch.equal(saved["momentum"], codec.state()["momentum"]), "what was saved is a copy"
+    before = codec.state()
+    for wrong in (saved | {"momentum": torch.zeros(7)}, saved | {"rest": torch.zeros(200)}):
+        with pytest.raises(ValueError, match=r"does not belong|how many messages"):
+            codec.load(wrong)
+        assert all(torch.equal(held, before[key]) for key, held in codec.state().items())
+    with pytest.raises(ValueError, match="has no momentum here"):
+        made(name, 200).load(saved)
+    with pytest.raises(UserError, match=r"must be at least 0 and less than 1"):
+        encoding(name, {"momentum": 1.0})
+    assert encoding(name, {"momentum": 0.9}).kept == 1
 
 
 @each

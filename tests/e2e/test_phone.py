@@ -56,15 +56,18 @@ def test_no_page_is_wider_than_a_phone(visited: Visited) -> None:
     assert not visited.hidden_tabs
 
 
-def test_a_predicted_memory_can_be_read_on_a_phone(page: Page) -> None:
-    """No column of it is cut where layers' names are short."""
+def test_a_predicted_memory_and_where_codecs_pay_can_be_read_on_a_phone(page: Page) -> None:
+    """No column is cut where layers' names are short."""
     page.set_viewport_size({"width": max(PHONES), "height": SCREEN_PX})
     open_form(page, "how much", strategy="p3")
     expect_the_plan(page)
     page.get_by_test_id("predict-memory").click()
-    table = page.get_by_test_id("memory-table")
-    expect(table.get_by_role("row")).not_to_have_count(0)
-    assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
+    page.get_by_test_id("ask-codecs").click()
+    for name in ("memory-table", "codecs-table"):
+        table = page.get_by_test_id(name)
+        expect(table.get_by_role("row")).not_to_have_count(0)
+        assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth"), name
+    expect(page.get_by_test_id("codecs-table").get_by_role("row", name="int8")).to_contain_text("below")
 
 
 # Whether a line of a name lies under the box that selects its row.

@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple, Protocol, TypeAlias
 
 from engine.protocol.gathered import Gathered
-from engine.protocol.instructions import Add, Advance, Instruction, Keep, Put, Send, Summed
+from engine.protocol.instructions import Add, Advance, GoOn, Instruction, Keep, Put, Send, Summed
 from engine.protocol.rounds import Rounds
 
 Element: TypeAlias = Counter[tuple[int, int]]
@@ -69,7 +69,7 @@ class World:
     def __init__(
         self,
         machine: Callable[[int], Rounds | Gathered],
-        counts: Mapping[int, int],
+        phases: Mapping[int, tuple[int, ...]],
         *,
         workers: int,
         steps: int,
@@ -77,7 +77,9 @@ class World:
         fragments: int,
         random: Random,
     ) -> None:
-        self.counts, self.steps, self.random = counts, steps, random
+        """`phases`: how many elements of each unit are summed in each of its phases."""
+        self.phases, self.steps, self.random = phases, steps, random
+        self.counts = {unit: sum(counts) for unit, counts in phases.items()}
         self.meeting, self.fragments = meeting, fragments
         self.workers = {rank: Worker(machine(rank)) for rank in range(workers)}
         self.travelling: list[Travelling] = []
@@ -128,7 +130,9 @@ class World:
         if worker.to_give:
             unit = worker.to_give.pop(self.random.randrange(len(worker.to_give)))
             own: Element = Counter({(rank, worker.step): 1})
-            worker.memory[unit, worker.step] = [own] * self.counts[unit]
+            first = self.phases[unit][0] if isinstance(worker.machine, Rounds) else self.counts[unit]
+            later: list[Element] = [Counter()] * (self.counts[unit] - first)  # made of the first phase's sums
+            worker.memory[unit, worker.step] = [own] * first + later
             self._carry_out(rank, worker.machine.ready(unit, worker.step))
         if not worker.to_give:
             worker.step, worker.to_give = worker.step + 1, None
@@ -175,6 +179,15 @@ class World:
                     here = worker.memory[unit, step]
                     sums = [a + b for a, b in zip(here[start:stop], came.content, strict=True)]
                     here[start:stop] = sums if isinstance(one, Add) else came.content
+                case GoOn(unit, step, phase):
+                    end = sum(self.phases[unit][: phase + 1])
+                    here, everybody = (
+                        worker.memory[unit, step],
+                        dict.fromkeys(((r, step) for r in self.workers), 1),
+                    )
+                    assert here[:end] == [everybody] * end, "what comes next is made of finished sums"
+                    own = Counter({(rank, step): 1})
+                    here[end : end + self.phases[unit][phase + 1]] = [own] * self.phases[unit][phase + 1]
                 case Summed(unit, step):
                     assert isinstance(worker.machine, Rounds)
                     self._carry_out(rank, worker.machine.summed(unit, step))

@@ -105,12 +105,12 @@ class World:
         self.steps = steps
         self.random = random
         self.units = {
-            index: ServedUnit(f"layer{index // 2}", index + 1, FIRST_SERVER + index % SERVERS, returns)
+            index: ServedUnit(f"layer{index // 2}", (index + 1,), FIRST_SERVER + index % SERVERS, returns)
             for index in range(units)
         }
         self.homes = {
             index: Home(
-                index, unit.elements, workers=workers, policy=policy(), returns=returns, rank_order=rank_order
+                index, *unit.phases, workers=workers, policy=policy(), returns=returns, rank_order=rank_order
             )
             for index, unit in self.units.items()
         }

@@ -19,12 +19,15 @@ import pytest
 import torch
 
 from engine import benchmarks
+from engine.axes.codec import CODEC
 from engine.benchmarks.harness.jobs import Measured, bench_job, interleaved, measure
 from engine.benchmarks.harness.machine import commit, cpu_use, hardware, parse_stat
 from engine.benchmarks.harness.pairs import FEWEST_ROUNDS, ratio, rounds
 from engine.benchmarks.harness.report import Report
 from engine.errors import UserError
+from engine.strategies import build_plan
 from engine.telemetry.spool import batches
+from tests.jobs import describe
 
 STAT = """cpu  100 10 40 800 30 5 15 0 20 10
 cpu0 50 5 20 400 15 2 8 0 10 5
@@ -321,3 +324,32 @@ def test_the_cost_of_a_checkpoint_is_what_its_steps_take_beyond_their_median() -
     for step in (9, 19, 29, 39):
         times[step - 5 : step - 2] = [130, 120, 110]
     assert script.beyond_ns(times, 10) == [60, 60, 60, 60]
+
+
+def test_accuracy_is_compared_seed_by_seed() -> None:
+    """A codec keeps it where the interval of the differences lies above half a point below."""
+    accuracy = import_module("engine.benchmarks.accuracy")
+    found = {
+        "fp32": [90.0, 92.0, 94.0, 96.0],
+        "int8": [90.1, 91.9, 94.0, 96.0],
+        "one-bit": [89.0, 92.0, 93.0, 96.0],
+        "top-k": [],
+    }
+    rows = {row[0]: row[1:] for row in accuracy.rows(found, {name: [1.0, 3.0, 2.0, 2.0] for name in found})}
+    assert rows["fp32"] == ["93.00", "-", "-", "-", "2.0"]
+    assert rows["int8"] == ["93.00", "+0.00", "-0.13 to +0.13", "yes", "2.0"]
+    assert rows["one-bit"] == ["92.50", "-0.50", "-1.42 to +0.42", "NO", "2.0"]
+    assert "top-k" not in rows
+
+
+@pytest.mark.parametrize("problem", ["digits", "images"])
+def test_every_codec_can_be_asked_about_its_accuracy(problem: str) -> None:
+    accuracy = import_module("engine.benchmarks.accuracy")
+    model = describe(accuracy.job(problem, "fp32", 1))
+    for codec in [row for row in CODEC if row.available]:
+        spec = accuracy.job(problem, codec.name, 3, steps=7)
+        plan = build_plan(spec, model)
+        assert {layer.codec for layer in plan.layers} == {codec.name}
+        assert (spec.training.seed, spec.training.steps) == (3, 7)
+        assert spec.optimizer.options == ({} if "own" in codec.traits else {"momentum": 0.9})
+        assert (spec.optimizer.learning_rate < 0.01) == ("votes" in codec.traits)

@@ -65,23 +65,25 @@ def test_they_count_in_bytes_and_keep_buckets_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "options"),
+    ("strategy", "options", "back"),
     [
-        ("parameter-server", {"codec": "powersgd", "update": "worker", "servers": 1}),
-        ("tree-allreduce", {"codec": "powersgd", "bucket_bytes": 4800}),
+        ("parameter-server", {"codec": "powersgd", "update": "worker", "servers": 1}, 4 * 2 * 70),
+        ("tree-allreduce", {"codec": "powersgd", "bucket_bytes": 4800}, 4 * 2 * 70),
+        ("parameter-server", {"codec": "powersgd", "servers": 1}, 4 * 1200 + 12),
     ],
 )
-def test_bytes_of_factors_follow_from_shapes(strategy: str, options: dict[str, Any]) -> None:
-    """Of two layers of 1200 elements each: 30 x 40 has factors of 2 x 70 numbers, 3 x 400 has none that pay."""
+def test_bytes_of_factors_follow_from_shapes(strategy: str, options: dict[str, Any], back: int) -> None:
+    """Of two layers of 1200 elements each: 30 x 40 has factors of 2 x 70 numbers, 3 x 400 has none that pay. A message
+    that stands by itself says in 12 bytes what it is of; of what is summed in phases that is known."""
     layers = [
         replace(layer, parameters=(replace(layer.parameters[0], shape=shape),))
         for layer, shape in zip(made_up((1200,), (1200,)).layers, [(30, 40), (3, 400)], strict=True)
     ]
     model = ModelDescription(name="two shapes", layers=tuple(layers))
     found = build_plan(job(strategy, 2, options), model)
-    factors, whole = 4 * 2 * 70 + 12, 4 * 1200
+    factors, whole = 4 * 2 * 70, 4 * 1200
     # Up and down the tree; to the shard beside the other worker, and back.
-    assert wire_bytes_by_layer(found, model, 2) == {"l0": 2 * factors, "l1": 2 * whole}
+    assert wire_bytes_by_layer(found, model, 2) == {"l0": factors + back, "l1": 2 * whole}
 
 
 def test_overrides_change_them_layer_by_layer() -> None:

@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch.nn import Parameter
 
+from engine.axes.exchange import EXCHANGE
+from engine.exchange.factors import FactorsExchange
 from engine.exchange.peers import PeersExchange
 from engine.exchange.server import LIGHT_BYTES, ServerExchange
 from engine.plan.consistency import Consistency
@@ -19,6 +21,7 @@ from engine.plan.plan import LayerPlan, Order
 from engine.plan.units import Segment, Unit
 from engine.protocol.instructions import Part
 from engine.protocol.messages import Message
+from engine.state.capture import Captured
 from engine.state.choice import Choice
 from engine.state.host_memory import HostMemory
 from engine.state.versions import Versions
@@ -58,6 +61,7 @@ class Worker:
         """By step: which updates of others are said to be in the parameters."""
         self.sent: list[tuple[int, Header, bytes]] = []
         self.hurried: list[bool] = []
+        self.captures: dict[int, Any] = {}
         layer = LayerPlan(
             layer="layer", exchange=exchange, codec=codec, update="worker", order=Order(returns=returns)
         )
@@ -69,6 +73,7 @@ class Worker:
             rank=0,
             workers=2,
             choices={0: choice},
+            captures=self.captures,
             memory=HostMemory({"weight": self.weight}),
             versions=self.versions,
             device="cpu",
@@ -84,8 +89,7 @@ class Worker:
                 applied_late=lambda _, parts: self.taken.append(parts),
             ),
         )
-        kind = ServerExchange if exchange == "parameter-server" else PeersExchange
-        self.exchange: ServerExchange | PeersExchange = kind(context)
+        self.exchange: ServerExchange | PeersExchange | FactorsExchange = EXCHANGE[exchange].load()(context)
 
     def _keep(
         self,
@@ -195,6 +199,42 @@ def test_what_leaves_for_peers_is_not_the_memory_that_others_are_added_to(codec:
     assert worker.weight.grad is not None
     assert worker.weight.grad.tolist() == [3.0] * COUNT
     assert as_tensor(worker.views[-1], torch.bfloat16).tolist() == [1.0] * COUNT
+
+
+class FactorsWorker(Worker):
+    """The same of a fully-connected layer of 3 inputs and 2 outputs, of 4 rows."""
+
+    def __init__(self, codec: str) -> None:
+        super().__init__(codec, "factors", returns="none")
+        self.given = torch.arange(12.0).view(4, 3), torch.arange(8.0).view(4, 2)
+
+    def starts(self, values: list[float], step: int = 0) -> None:
+        """Its factors of a step are final; with `values` its gradient is, which is no product then."""
+        self.weight.grad = torch.tensor(values) if values else None
+        whole = self.weight.grad
+        captured = Captured(
+            present=(True,),
+            factors=None if values else self.given,
+            gradients=(whole,) if whole is not None else (),
+        )
+        self.captures[0] = SimpleNamespace(take=lambda step: captured)
+        self.exchange.start(self.unit, step)
+
+
+@pytest.mark.parametrize("values", [[], [1.0] * COUNT], ids=["factors", "gradient"])
+@pytest.mark.parametrize("codec", ["fp32", "bf16", "int8"])
+def test_factors_are_encoded_there_too(codec: str, values: list[float]) -> None:
+    """And what travels in their place. As they are, they leave at once."""
+    worker, kind = FactorsWorker(codec), Message.WHOLE_GRADIENT if values else Message.FACTORS
+    worker.starts(values)
+    if codec != "fp32":
+        assert worker.kinds == [(0, Message.ENCODE)]
+        worker.encodes()
+    assert worker.kinds[-1] == (1, kind)
+    worker.starts(values, step=1)
+    assert [header.step for _, header, _ in worker.sent if header.kind == kind] == [0, 1][
+        : 1 + (codec == "fp32")
+    ]
 
 
 class Locks:

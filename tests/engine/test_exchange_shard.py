@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -59,6 +62,56 @@ def test_a_late_pull_gets_its_own_step(tmp_path: Path) -> None:
         say(Message.PUSH, 0, 1, 10.0)
         say(Message.PULL, 1, 0)
         assert answers.get(timeout=30) == [3.0] * choice.unit.count
+
+
+def test_phases_are_summed_one_after_the_other(tmp_path: Path) -> None:
+    """The first one's sum is answered by itself; a pull may come ahead of what is pushed last, and waits from then
+    on."""
+    options = {"update": "worker", "servers": 1, "codec": "powersgd", "codec_options": {"rank": 1}}
+    launch = prepare(
+        job(
+            model={"name": "mlp"},
+            strategy={"name": "parameter-server-deferred", "options": options},
+            cluster={"workers": 2},
+        ),
+        tmp_path,
+    )
+    base = PartyBase(launch, launch.parties[1])
+    answers: list[tuple[int, int, list[float]]] = []
+
+    def send(peer: int, header: Header, payload: Sequence[memoryview]) -> None:
+        if header.kind == Message.ANSWER:
+            answers.append((peer, header.part, torch.frombuffer(payload[0], dtype=torch.float32).tolist()))
+
+    with base:
+        choices = load_choices(launch)
+        choice = next(each for each in choices.values() if len(each.unit.phases) == 2)
+        left, right = choice.unit.phases
+        initial = {p.name: torch.zeros(p.shape) for layer in launch.model.layers for p in layer.parameters}
+        shard = make_shard(launch, choices, initial, base, 0, 2)
+        nowhere: Any = SimpleNamespace(index=1, send=send)
+        shard._endpoint = nowhere
+
+        def say(kind: Message, rank: int, phase: int = 0, values: tuple[int, float] | None = None) -> None:
+            data = None if values is None else as_bytes(torch.full((values[0],), values[1]))
+            header = Header(
+                kind=kind,
+                lane=Lane.SERVER,
+                origin=rank,
+                unit=choice.unit.index,
+                part=phase,
+                payload_bytes=len(data or b""),
+            )
+            shard.handle(header, data)
+
+        say(Message.PUSH, 1, 0, (left, 2.0))
+        say(Message.PUSH, 0, 0, (left, 1.0))
+        assert answers == [(rank, 0, [3.0] * left) for rank in range(2)]
+        say(Message.PULL, 1)
+        assert shard.overdue() is None
+        say(Message.PUSH, 1, 1, (right, 20.0))
+        say(Message.PUSH, 0, 1, (right, 10.0))
+        assert answers[2:] == [(1, 1, [30.0] * right)], "worker 0 has not asked"
 
 
 def test_who_joins_again_gets_whole_parameters_and_then_what_they_have_moved_by(tmp_path: Path) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 
 from engine.benchmarks.harness.jobs import Measured
+from engine.benchmarks.harness.trained import Look
 from engine.experiments import (
     drawing,
+    enlarged,
     lessons_table_2,
     p3_figure_7,
     p3_figure_8_9,
     p3_figure_10,
+    p3_figure_11,
     p3_figure_12,
     pai_table_2,
     pai_table_3,
@@ -35,15 +39,24 @@ from engine.experiments.p3_cluster import (
 )
 from engine.plan.plan import Plan
 from engine.strategies import build_plan
+from tests.jobs import describe, succeed
 from tests.jobs import job as small_job
-from tests.jobs import succeed
 
 RESNET = WORKLOADS["resnet50"]
 
 
 @pytest.mark.parametrize(
     "script",
-    [lessons_table_2, p3_figure_7, p3_figure_8_9, p3_figure_10, p3_figure_12, pai_table_2, pai_table_3],
+    [
+        lessons_table_2,
+        p3_figure_7,
+        p3_figure_8_9,
+        p3_figure_10,
+        p3_figure_11,
+        p3_figure_12,
+        pai_table_2,
+        pai_table_3,
+    ],
 )
 def test_every_script_says_what_it_does_and_where_it_writes(script) -> None:
     options = script.parser().parse_args(["--quick"])
@@ -165,3 +178,67 @@ def test_bins_of_a_real_run_hold_what_its_worker_sent(tmp_path: Path) -> None:
     carried = link.tx.sum() * link.rate_bps * 0.01 / 8
     each_way = sum(found.summary(1)["sent_payload_bytes"].values()) / 10
     assert 5 * each_way < carried < 10 * 1.5 * each_way
+
+
+def looks(*accuracies: float, seconds: float = 1.0) -> list[Look]:
+    return [
+        Look(time_s=seconds * at, samples=100 * at, accuracy=accuracy)
+        for at, accuracy in enumerate(accuracies, 1)
+    ]
+
+
+@pytest.mark.parametrize("way", p3_figure_11.WAYS)
+def test_figure_11_trains_alike_but_for_who_has_the_momentum(way: str) -> None:
+    options = p3_figure_11.settled(p3_figure_11.parser().parse_args([]))
+    for setting in p3_figure_11.SETTINGS:
+        spec = p3_figure_11.job(way, setting, options)
+        model = describe(spec)
+        plan = build_plan(spec, model)
+        assert isinstance(plan, Plan)
+        assert {layer.codec for layer in plan.layers} == {"dgc" if way == "dgc" else "fp32"}
+        assert spec.cluster.workers == 4
+        assert spec.optimizer.learning_rate == setting.learning_rate
+        codecs = {layer.encoding.options.momentum for layer in plan.layers if way == "dgc"}
+        assert codecs | {spec.optimizer.options.get("momentum", 0)} == ({0.9, 0} if way == "dgc" else {0.9})
+    assert len(set(p3_figure_11.SETTINGS)) == 5
+    assert next(layer for layer in model.layers if layer.kind == "Conv2d").parameters[0].shape == (
+        16,
+        1,
+        3,
+        3,
+    )
+
+
+def test_figure_11_compares_setting_by_setting(tmp_path: Path) -> None:
+    found = {
+        ("p3", 1): looks(50, 95), ("dgc", 1): looks(40, 94, seconds=0.5),
+        ("p3", 2): looks(60, 96), ("dgc", 2): looks(50, 96),
+        ("p3", 4): looks(70, 91), ("dgc", 4): looks(60, 92),
+        ("p3", 5): looks(10, 20),
+    }  # fmt: skip
+    assert [row[0].partition(":")[0] for row in p3_figure_11.rows(found)] == ["1", "2", "4"], (
+        "of which both are there"
+    )
+    assert p3_figure_11.rows(found)[0][1:] == ["95.00", "94.00", "+1.00", "2", "1", "2.00"]
+    claims = {row[0]: row[2] for row in p3_figure_11.beside(found)}
+    assert claims["settings in which P3's final accuracy is better"] == "1 of 3, 1 equal"
+    assert claims["DGC's mean drop, points"] == "+0.00 (-2.48 to +2.48)"
+    assert p3_figure_11.beside({}) == []
+    raw = [
+        {"way": way, "setting": number, **asdict(look)}
+        for (way, number), each in found.items()
+        for look in each
+    ]
+    assert p3_figure_11.looks_of(raw) == found
+    figure = ElementTree.fromstring(p3_figure_11.drawn(found, "digits"))
+    said = [each.text or "" for each in figure.iter() if each.tag.endswith(("text", "title"))]
+    assert any("3 settings: digits" in text for text in said)
+    assert "dgc: 94.00 % after 1 s" in said
+    assert sum(each.tag.endswith("circle") for each in figure.iter()) == 6
+    assert sum(each.tag.endswith("polygon") for each in figure.iter()) == 2
+
+
+def test_digits_are_enlarged_to_cifars_size() -> None:
+    network = enlarged.resnet(blocks=1)
+    assert network.enlarge(torch.zeros(2, 1, 8, 8)).shape == (2, 1, 32, 32)
+    assert network(torch.randn(2, 1, 8, 8)).shape == (2, 10)

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from engine import message_cost
-from engine.message_cost import RETRY_S, Measured
+from engine import measured_here, message_cost
+from engine.measured_here import RETRY_S, Measured
+from engine.message_cost import failed
 from engine.plan.plan import MessageCost
 
 COST = MessageCost(seconds=200e-6)
@@ -32,7 +33,7 @@ def test_who_asks_while_it_is_measured_waits_for_that_answer() -> None:
         again.wait(0.5)  # long enough for a second one to come here, if it did not wait
         return COST
 
-    cost = Measured(measure)
+    cost = Measured(measure, failed)
     with ThreadPoolExecutor(4) as threads:
         first = threads.submit(cost.get)
         assert begun.wait(LIMIT_S)
@@ -44,7 +45,7 @@ def test_who_asks_while_it_is_measured_waits_for_that_answer() -> None:
 
 def test_a_failure_is_remembered_for_a_while() -> None:
     now, answers = [1_000.0], [FAILED, COST]
-    cost = Measured(lambda: answers.pop(0), clock=lambda: now[0])
+    cost = Measured(lambda: answers.pop(0), failed, clock=lambda: now[0])
     assert [cost.get(), cost.get()] == [FAILED, FAILED]
     now[0] += RETRY_S - 1
     assert cost.get() == FAILED, "not every request tries again"
@@ -58,7 +59,7 @@ def test_who_waits_is_answered_where_measuring_raises() -> None:
     def measure() -> MessageCost:
         raise ZeroDivisionError("all is lost")
 
-    cost = Measured(measure)
+    cost = Measured(measure, failed)
     with pytest.raises(ZeroDivisionError):
         cost.get()
     assert cost.get().why == "ZeroDivisionError: all is lost"
@@ -77,7 +78,7 @@ def test_why_it_cannot_be_measured_is_said(
     monkeypatch: pytest.MonkeyPatch, plane: str, program: str, why: str
 ) -> None:
     monkeypatch.setenv("TRAINYARD_DATA_PLANE", plane)
-    monkeypatch.setattr(message_cost.sys, "executable", program)
+    monkeypatch.setattr(measured_here.sys, "executable", program)
     found = message_cost.measure()
     assert found.seconds is None
     assert why in found.why

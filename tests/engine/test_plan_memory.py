@@ -90,8 +90,15 @@ def test_who_encodes_keeps_what_that_loses() -> None:
     assert sum(drifting[WORKERS:]) == WORKERS * whole, "each worker holds something else"
     convolutions = sum(x.parameter_bytes for x in described("vgg19").layers if x.kind == "Conv2d")
     factored = residuals("late-multiply", codec="int8", layers="all")
+    votes = {"codec": "signsgd", "where": "dedicated"}
+    momenta = residuals("parameter-server", codec_options={"momentum": 0.9}, **votes)
+    assert momenta == [whole] * WORKERS + [0] * WORKERS, "and majorities none"
+    assert residuals("parameter-server", **votes) == [0] * 2 * WORKERS
     factors = residuals("parameter-server", codec="powersgd", where="dedicated")
     assert whole < factors[0] < 1.01 * whole, "and what the next message begins with"
+    in_phases = residuals("parameter-server", codec="powersgd", update="worker", where="dedicated")
+    assert in_phases == factors[:WORKERS] + [0] * WORKERS, "sums on their way back lose nothing"
+    assert residuals("ring-allreduce-overlap", codec="powersgd") == factors[:WORKERS]
     assert factored == [convolutions] * WORKERS, "factors leave nothing behind"
 
 

@@ -17,14 +17,15 @@ from engine.protocol.gathered import Gathered
 from engine.protocol.rounds import Rounds
 from tests.engine.peers_world import EveryStep, Meeting, World
 
-COUNTS = {0: 1, 1: 5, 2: 7, 3: 4}
-"""Elements of each unit: also fewer than there are workers."""
+PHASES = {0: (1,), 1: (5,), 2: (7, 4), 3: (4, 0, 2)}
+"""Numbers of each unit that are summed in each of its phases: also fewer than there are workers."""
+COUNTS = {unit: sum(phases) for unit, phases in PHASES.items()}
 STEPS = 6
 EXCHANGES: dict[str, Callable[[int, int], Rounds | Gathered]] = {
-    "ring": lambda rank, workers: Rounds(RING, rank=rank, workers=workers, counts=COUNTS),
-    "tree": lambda rank, workers: Rounds(TREE, rank=rank, workers=workers, counts=COUNTS),
+    "ring": lambda rank, workers: Rounds(RING, rank=rank, workers=workers, counts=PHASES),
+    "tree": lambda rank, workers: Rounds(TREE, rank=rank, workers=workers, counts=PHASES),
     "halving-doubling": lambda rank, workers: Rounds(
-        HALVING_DOUBLING, rank=rank, workers=workers, counts=COUNTS
+        HALVING_DOUBLING, rank=rank, workers=workers, counts=PHASES
     ),
     "factors": lambda rank, workers: Gathered(rank=rank, workers=workers),
 }
@@ -42,7 +43,7 @@ def check_that_all_are_summed_once(exchange: str, meeting: str, workers: int, ra
     when = MEETINGS[meeting](workers)
     it = World(
         lambda rank: EXCHANGES[exchange](rank, workers),
-        COUNTS,
+        PHASES,
         workers=workers,
         steps=STEPS,
         meeting=when,

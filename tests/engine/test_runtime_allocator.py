@@ -11,7 +11,7 @@ import pytest
 _STEPS = """
 import os, resource, sys
 from importlib import import_module
-from engine.gang.allocator import keep_freed_memory
+from engine.allocator import keep_freed_memory
 ones = import_module(sys.argv[1]).ones
 def step():
     held = [ones(2**18 if sys.argv[1] == "numpy" else 2**19) for _ in range(20)]  # 40 MiB in blocks of 2

@@ -74,7 +74,7 @@ class Combination:
         if self.returns is None:
             return peers_world.World(
                 lambda rank: peers.EXCHANGES[self.exchange](rank, workers),
-                peers.COUNTS,
+                peers.PHASES,
                 workers=workers,
                 steps=peers.STEPS,
                 meeting=peers.MEETINGS[self.mode](workers),

@@ -16,6 +16,7 @@ from engine.axes.codec import CODEC
 from engine.codec.base import Piece
 from engine.codec.draws import seed_of
 from engine.codec.opening import opened
+from engine.codec.summed_powersgd import SummedPowerSgd
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.sharding import global_batch_at, shard
 from engine.models.build import build_model
@@ -49,14 +50,23 @@ Meet = Callable[[Sequence[Tensor]], Tensor]
 """Of each rank's gradient of a unit, 1-D: what all of them update with."""
 
 
-def rows(cases: Sequence[tuple[Any, ...]], few: slice, turn: int = 0) -> list[Any]:
-    """Each case with each codec: with those that select by `few` of the cases. In the suite every second codec goes by
-    every second of those, beginning with `turn`."""
+def rows(
+    cases: Sequence[tuple[Any, ...]],
+    few: slice,
+    turn: int = 0,
+    stands: Callable[[tuple[Any, ...]], bool] = lambda case: True,
+) -> list[Any]:
+    """Each case with each codec: with those that select by `few` of the cases, with those that are summed in phases
+    where a message `stands` by itself. In the suite every second codec goes by every second of those, beginning with
+    `turn`."""
     found = []
     for number, name in enumerate(WAYS):
+        linear = "linear" in CODEC[WAYS[name].codec].traits
         mine = cases[few][(number + turn) % 2 :: 2]
         for case in cases[few] if name in SELECTS else cases:
             later = name not in EVERYWHERE and case not in mine
+            if linear and not stands(case):
+                continue
             found.append(pytest.param(*case, name, marks=[pytest.mark.soak] if later else []))
     return found
 
@@ -163,6 +173,32 @@ def in_rounds(way: Encoding, unit: Unit, workers: int, algorithm: Algorithm) -> 
     return meet
 
 
+def in_phases(way: Encoding, unit: Unit, workers: int) -> Meet:
+    """What all give to a phase is summed, and each goes on from that."""
+    assert unit.phases
+    seed = seed_of(SEED, unit.index, "every worker")
+    piece = Piece(name=unit.layers[0], count=unit.count, dtype=torch.float64, rows=unit.rows, seed=seed)
+    codecs = [SummedPowerSgd(piece, way.options) for _ in range(workers)]
+
+    def meet(gradients: Sequence[Tensor]) -> Tensor:
+        by_segment = [gradient.split([s.count for s in unit.segments]) for gradient in gradients]
+        sums = [sum_of([codec.begin(parts) for codec, parts in zip(codecs, by_segment, strict=True)])]
+        if len(unit.phases) > 1:
+            sums.append(sum_of([codec.go_on(sums[0]) for codec in codecs]))
+        assert tuple(len(each) for each in sums) == unit.phases
+        found = [[torch.empty_like(part) for part in parts] for parts in by_segment]
+        for codec, parts in zip(codecs, found, strict=True):
+            codec.end(sums, parts, [True] * len(parts))
+        assert all(torch.equal(torch.cat(parts), torch.cat(found[0])) for parts in found)
+        return torch.cat(found[0])
+
+    return meet
+
+
+def sum_of(given: Sequence[Tensor]) -> Tensor:
+    return torch.stack([*given]).sum(dim=0)
+
+
 def expected(run: Run, workers: int, meet_of: Callable[[Unit], Meet]) -> dict[str, Tensor]:
     """Plain PyTorch, with every unit's gradients met by hand."""
     spec = run.launch.job
@@ -212,7 +248,7 @@ SERVED: list[tuple[str, int, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(
     ("strategy", "workers", "options", "name"),
-    rows(SERVED, slice(1, 3)),
+    rows(SERVED, slice(1, 3), stands=lambda case: case[2].get("update") != "worker"),
     ids=lambda value: str(len(value)) if isinstance(value, dict) else str(value),
 )
 def test_servers_sum_what_messages_say(
@@ -228,7 +264,7 @@ def test_servers_sum_what_messages_say(
     assert distance(run.state, wanted) <= 1e-12
 
 
-@pytest.mark.parametrize(("workers", "name"), rows([(2,), (3,)], slice(1, 2)))
+@pytest.mark.parametrize(("workers", "name"), rows([(2,), (3,)], slice(1, 2), stands=lambda case: False))
 def test_a_ring_encodes_at_each_hop_and_hands_on_what_is_finished(
     name: str, workers: int, tmp_path: Path
 ) -> None:
@@ -247,7 +283,7 @@ IN_ROUNDS = [
 
 @pytest.mark.parametrize(
     ("algorithm", "workers", "played", "name"),
-    rows(IN_ROUNDS, slice(2, 3), turn=1),
+    rows(IN_ROUNDS, slice(2, 3), turn=1, stands=lambda case: False),
     ids=lambda value: "" if isinstance(value, Algorithm) else str(value),
 )
 def test_finished_sums_are_handed_on_as_they_were_encoded(
@@ -260,3 +296,35 @@ def test_finished_sums_are_handed_on_as_they_were_encoded(
     assert min(coded(run)) >= STEPS * len(run.units)
     wanted = expected(run, workers, lambda unit: in_rounds(WAYS[name], unit, workers, played))
     assert distance(run.state, wanted) <= 1e-12
+
+
+IN_PHASES: list[tuple[str, int, dict[str, Any]]] = [
+    ("ring-allreduce-overlap", 3, {"bucket_bytes": 8000}),
+    ("p3", 2, {"slice_size": 1024, "update": "worker"}),
+]
+MORE_IN_PHASES: list[tuple[str, int, dict[str, Any]]] = [
+    ("ring-allreduce", 2, {}),
+    ("tree-allreduce", 3, {"bucket_bytes": 8000}),
+    ("tree-allreduce", 5, {"algorithm": "recursive-halving-doubling", "bucket_bytes": 8000}),
+    ("central-reduce", 3, {"update": "worker"}),
+    ("parameter-server-deferred", 3, {"update": "worker", "where": "dedicated", "servers": 2}),
+    ("parameter-server", 1, {"update": "worker", "where": "dedicated"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "workers", "options"),
+    [*IN_PHASES, *(pytest.param(*case, marks=pytest.mark.soak) for case in MORE_IN_PHASES)],
+    ids=lambda value: str(len(value)) if isinstance(value, dict) else str(value),
+)
+def test_what_is_linear_is_summed_in_phases(
+    strategy: str, workers: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """On its way, by rings, trees and servers alike, so that all get the same of so few directions."""
+    run = succeed(spec_of(workers, strategy, **travelling("powersgd"), **options), tmp_path)
+    assert_declared(run)
+    assert any(len(unit.phases) == 2 for unit in run.units)
+    encoded = STEPS * workers * sum(len(unit.phases) for unit in run.units)
+    assert coded(run) == (encoded, STEPS * workers * len(run.units))
+    wanted = expected(run, workers, lambda unit: in_phases(WAYS["powersgd"], unit, workers))
+    assert distance(run.state, wanted) <= 1e-10

@@ -15,6 +15,7 @@ export type RaceSummary = Schemas["RaceSummary"];
 export type RaceSpec = Schemas["RaceSpec"];
 export type MemoryView = Schemas["MemoryView"];
 export type JobMemory = Schemas["JobMemory"];
+export type PayingView = Schemas["PayingView"];
 export type Profile = Schemas["ProfileView"];
 export type RaceView = Schemas["RaceView"];
 export type Ranking = Schemas["Ranking"];

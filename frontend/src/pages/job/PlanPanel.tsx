@@ -2,6 +2,7 @@ import { Paper } from "@mantine/core";
 import type { JobSpec, PlanView } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
 import { TakeTable } from "../../components/TakeTable";
+import { WhereCodecsPay } from "../../components/WhereCodecsPay";
 import { WorkerMemory } from "../../components/WorkerMemory";
 import { planRows } from "../../lib/planRow";
 
@@ -19,6 +20,7 @@ export function PlanPanel({ jobName, plan, spec, layer }: Props) {
       <TakeTable file={`${jobName} plan`} rows={() => planRows(plan)}>
         <PlanTable plan={plan} layer={layer} />
       </TakeTable>
+      {plan.peer === null && <WhereCodecsPay spec={() => spec} file={jobName} />}
       {plan.peer === null && spec.fidelity === "train" && <WorkerMemory spec={spec} file={jobName} />}
     </Paper>
   );

@@ -1,10 +1,12 @@
 import { Button, Group, Loader, Modal, Paper, Skeleton, Text, Title } from "@mantine/core";
 import { useDisclosure, useMediaQuery } from "@mantine/hooks";
 import { IconTable } from "@tabler/icons-react";
+import { Fragment } from "react";
 import type { JobSpec, Override, PlanView } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
+import { WhereCodecsPay } from "../../components/WhereCodecsPay";
 import { WorkerMemory } from "../../components/WorkerMemory";
 import type { Errors } from "../../form/errors";
 import { planRows } from "../../lib/planRow";
@@ -78,7 +80,10 @@ function Answer({ preview }: { preview: ReturnType<typeof usePlanPreview> }) {
       <>
         <Found plan={preview.data} again={preview.outdated && !preview.held} dimmed={preview.held} />
         {!preview.outdated && !preview.held && preview.data.peer === null && (
-          <WorkerMemory spec={JSON.parse(preview.asked) as JobSpec} file={preview.data.strategy} />
+          <Fragment key={preview.asked}>
+            <WhereCodecsPay spec={() => JSON.parse(preview.asked) as JobSpec} file={preview.data.strategy} />
+            <WorkerMemory spec={JSON.parse(preview.asked) as JobSpec} file={preview.data.strategy} />
+          </Fragment>
         )}
       </>
     );
