@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from engine.errors import UserError, require_positive, require_within
+from engine.plan.budget import MemorySpec
 from engine.plan.faults import FaultsSpec
 from engine.plan.overrides import Override
 from engine.plan.rehearsal import RehearsalSpec
@@ -299,6 +300,8 @@ class JobSpec:
     """Limits of the network."""
     training: TrainingSpec
     """Length, batch and precision."""
+    memory: MemorySpec = MemorySpec()
+    """How much memory a worker may hold."""
     optimizer: OptimizerSpec = OptimizerSpec()
     """How parameters are updated."""
     schedule: ScheduleSpec = ScheduleSpec()
