@@ -265,13 +265,13 @@ class _Blocks:
         block, action = self.costs[at], chosen[at].action
         saved = format_bytes(block.saved_bytes)
         if action is Action.KEEP:
-            return f"the budget has room for {saved}"
+            return f"there is room for the {saved} of its block"
         if action is Action.SWAP:
             moved = format_bytes(block.leaving_bytes)
-            return f"{moved} leave and come back, {_ms(copy_ns(block.leaving_bytes, DISK))} each way"
+            return f"{moved} of its block leave and come back, {_ms(copy_ns(block.leaving_bytes, DISK))} each way"
         run = _run(chosen, at)
-        others = f", together with {len(run) - 1} beside it" if len(run) > 1 else ""
-        return f"{saved} are computed again in {_ms(block.forward_ns)}{others}"
+        others = f", together with {len(run) - 1} blocks beside it" if len(run) > 1 else ""
+        return f"{saved} of its block are computed again in {_ms(block.forward_ns)}{others}"
 
 
 def _run(chosen: Sequence[Chosen], at: int) -> range:

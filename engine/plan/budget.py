@@ -17,7 +17,7 @@ _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySpec:
-    """How much memory a worker may hold."""
+    """A limit of memory, and what the choices for it rest on."""
 
     __pydantic_config__ = _STRICT
 
@@ -46,6 +46,7 @@ class LayerChoice:
     __pydantic_config__ = _STRICT
 
     layer: str
+    """Its name: its module path in the model."""
     activations: str
     """As the axis calls it."""
     options: dict[str, Any]
