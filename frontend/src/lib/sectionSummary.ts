@@ -17,6 +17,7 @@ export function sectionSummary(name: string, spec: Record<string, unknown>): str
       typeof value.steps === "number" ? counted(value.steps, "step") : counted(value.epochs, "epoch"),
       `batch ${value.global_batch}`,
     ],
+    memory: () => [value.budget === null || value.budget === "" ? "no budget" : `budget ${value.budget}`],
     optimizer: () => [String(value.name ?? "")],
     schedule: () => [String(value.name ?? "")],
     faults: () => [slowed(value.stragglers) || "none"],
