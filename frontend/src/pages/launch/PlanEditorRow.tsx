@@ -139,7 +139,7 @@ export function PlanEditorRow(props: Props) {
           <Table.Td key={choice}>
             {field(choice)}
             {choice === "activations" && row.activations_why && !stale && (
-              <Text size="xs" c="dimmed" miw={140} data-testid={`why-${row.layer}`}>
+              <Text size="xs" c="dimmed" miw={240} data-testid={`why-${row.layer}`}>
                 {row.activations_why}
               </Text>
             )}
