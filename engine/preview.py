@@ -162,8 +162,8 @@ def text(
 def notes(
     plan: Plan | Wrapper, model: ModelDescription, job: JobSpec, found: Sequence[Row] | None = None
 ) -> list[str]:
-    """Which of the job's overrides set which layers of the plan, each in its place, why what was left to us is as it is,
-    of which layers bytes are a limit, and which are waited for before they are read: a sentence each. `found`: as
+    """Which of the job's overrides set which layers of the plan, each in its place, why what was left to us is as it
+    is, of which layers bytes are a limit, and which are waited for before they are read: a sentence each. `found`: as
     `text` takes it."""
     said: list[str] = []
     titles = {layer.name: layer.title for layer in model.layers}

@@ -20,6 +20,9 @@ CHOOSE = Task(
     holds="fitted",
 )
 
+LOOKS = 5
+"""It may take so many times as long as one prediction, of which it makes up to 13."""
+
 
 class Budgets:
     """Chooses; safe to call from many threads."""
@@ -30,7 +33,7 @@ class Budgets:
     def choose(self, spec: JobSpec, request: dict[str, Any], asker: Asker | None = None) -> Fitted:
         """The answer to a request of `engine/strategies/fit_budget.py`. Raises UserError where no choice fits, Busy
         where too many ask, and Left where the asker is gone."""
-        return self._predictor.predict(spec, request, CHOOSE, _fitted, asker)
+        return self._predictor.predict(spec, request, CHOOSE, _fitted, asker, times=LOOKS)
 
 
 def _fitted(answer: dict[str, Any]) -> Fitted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing import Pipe
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -50,13 +51,17 @@ class Predictor:
         task: Task,
         read: Callable[[dict[str, Any]], T],
         asker: Asker | None = None,
+        *,
+        times: int = 1,
     ) -> T:
-        """What `read` makes of the answer to a request about a job. Raises UserError where the answer is one, Busy
+        """What `read` makes of the answer to a request about a job. It may take so many `times` as long as a
+        description. Raises UserError where the answer is one, Busy
         where too many ask, and Left where the asker is gone."""
         key = key_of(request, spec.model, spec.data)
         known = self._known.peek(key)
         if known is None:
-            known = self._made(key, spec, request, task, read, asker)
+            allowed = replace(self._allowed, seconds=times * self._allowed.seconds)
+            known = self._made(key, spec, request, task, read, asker, allowed)
         return cast("T", known.value)
 
     def close(self) -> None:
@@ -71,13 +76,12 @@ class Predictor:
         task: Task,
         read: Callable[[dict[str, Any]], T],
         asker: Asker | None,
+        allowed: Allowance,
     ) -> _Kept:
         subject = str(spec.model.name or spec.model.entrypoint)
 
         def make() -> _Kept:
-            answer = ask(
-                request, subject, self._allowed, self._lifeline, task, asker=asker, forks=self._forks()
-            )
+            answer = ask(request, subject, allowed, self._lifeline, task, asker=asker, forks=self._forks())
             return _Kept(read(answer), len(request["described"]["layers"]))
 
         if not self._room.acquire(blocking=False):

@@ -39,7 +39,7 @@ from engine.plan.budget import Fitted, LayerChoice, impossible
 from engine.plan.description import ModelDescription
 from engine.plan.peak import Peak
 from engine.plan.serde import to_plain
-from engine.plan.units_of_measure import format_bytes
+from engine.plan.units_of_measure import format_bytes, format_time
 
 FLOPS: Final = 40 * 10**9
 """Of one thread of a host, a second: some half of what its vector units could."""
@@ -268,10 +268,10 @@ class _Blocks:
             return f"there is room for the {saved} of its block"
         if action is Action.SWAP:
             moved = format_bytes(block.leaving_bytes)
-            return f"{moved} of its block leave and come back, {_ms(copy_ns(block.leaving_bytes, DISK))} each way"
+            return f"{moved} of its block leave and come back, {format_time(copy_ns(block.leaving_bytes, DISK))} each way"
         run = _run(chosen, at)
         others = f", together with {len(run) - 1} blocks beside it" if len(run) > 1 else ""
-        return f"{saved} of its block are computed again in {_ms(block.forward_ns)}{others}"
+        return f"{saved} of its block are computed again in {format_time(block.forward_ns)}{others}"
 
 
 def _run(chosen: Sequence[Chosen], at: int) -> range:
@@ -282,7 +282,3 @@ def _run(chosen: Sequence[Chosen], at: int) -> range:
     while stop < len(chosen) and chosen[stop].joined:
         stop += 1
     return range(start, stop)
-
-
-def _ms(nanoseconds: float) -> str:
-    return f"{nanoseconds / 1e6:.3g} ms"

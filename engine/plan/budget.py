@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import UserError
-from engine.plan.units_of_measure import format_bytes, parse_bytes
+from engine.plan.units_of_measure import format_bytes, format_time, parse_bytes
 
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
@@ -89,12 +89,8 @@ class Fitted:
         share = f", {100 * self.extra_ns / self.pass_ns:.0f} % more" if self.pass_ns else ""
         return (
             f"{found} ({format_bytes(self.kept)} with everything kept); predicted time of a pass"
-            f" {_ms(self.pass_ns + self.extra_ns)}{share} ({self.rates}){'; ' * bool(self.left_out)}{self.left_out}."
+            f" {format_time(self.pass_ns + self.extra_ns)}{share} ({self.rates}){'; ' * bool(self.left_out)}{self.left_out}."
         )
-
-
-def _ms(nanoseconds: int) -> str:
-    return f"{nanoseconds / 1e6:.3g} ms"
 
 
 def impossible(budget: int, least: int) -> UserError:

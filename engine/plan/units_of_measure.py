@@ -85,3 +85,9 @@ def format_bytes(count: float) -> str:
         if count >= factor:
             return f"{count / factor:.1f} {prefix}B"
     return f"{count:.0f} B"
+
+
+def format_time(nanoseconds: float) -> str:
+    """`5.24 ms` of 5240000; from a second on in seconds."""
+    ms = nanoseconds / 1e6
+    return f"{ms:.3g} ms" if ms < 999.5 else f"{ms / 1e3:.1f} s"

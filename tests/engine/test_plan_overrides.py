@@ -127,7 +127,8 @@ def test_later_ones_win_and_the_plan_says_which_set_what() -> None:
     assert (layers["out"].exchange, layers["out"].codec) == ("ring-allreduce", "fp32")
     assert layers["out"].order.depart == "when-ready"
     assert layers["fc"].exchange == "tree-allreduce"
-    assert notes(found, KINDS, spec(*overrides)) == [  # each in its own override's place, as the page takes them
+    # Each in its own override's place, as the page takes them.
+    assert notes(found, KINDS, spec(*overrides)) == [
         "overrides.0: linear layers [out]: as ring-allreduce",
         "overrides.1: layers named out [out]: codec fp32, depart when-ready",
         "overrides.2: layers named fc [fc]: as tree-allreduce",
