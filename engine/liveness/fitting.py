@@ -267,8 +267,8 @@ class _Blocks:
         if action is Action.KEEP:
             return f"there is room for the {saved} of its block"
         if action is Action.SWAP:
-            moved = format_bytes(block.leaving_bytes)
-            return f"{moved} of its block leave and come back, {format_time(copy_ns(block.leaving_bytes, DISK))} each way"
+            moved, copy = block.leaving_bytes, copy_ns(block.leaving_bytes, DISK)
+            return f"{format_bytes(moved)} of its block leave and come back, {format_time(copy)} each way"
         run = _run(chosen, at)
         others = f", together with {len(run) - 1} blocks beside it" if len(run) > 1 else ""
         return f"{saved} of its block are computed again in {format_time(block.forward_ns)}{others}"

@@ -87,9 +87,10 @@ class Fitted:
         if self.peak == self.kept and not self.extra_ns:
             return f"{found} with everything kept: it fits, and nothing is swapped or computed again."
         share = f", {100 * self.extra_ns / self.pass_ns:.0f} % more" if self.pass_ns else ""
+        left_out = f"; {self.left_out}" if self.left_out else ""
         return (
             f"{found} ({format_bytes(self.kept)} with everything kept); predicted time of a pass"
-            f" {format_time(self.pass_ns + self.extra_ns)}{share} ({self.rates}){'; ' * bool(self.left_out)}{self.left_out}."
+            f" {format_time(self.pass_ns + self.extra_ns)}{share} ({self.rates}){left_out}."
         )
 
 
