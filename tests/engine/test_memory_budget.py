@@ -32,6 +32,7 @@ from engine.plan.units_of_measure import parse_bytes
 from engine.plan.updates import OptimizerSpec
 from engine.preview import notes, rows, text
 from engine.strategies import build_plan
+from tests.engine.test_liveness_peak import MODELS
 from tests.jobs import describe, job, plan_of
 from tests.memory import layers_of
 from tests.plans import choose
@@ -223,23 +224,30 @@ def counted() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 256), *inner, nn.Linear(256, 10))
 
 
-def fitter(make: Callable[[], nn.Module], shape: tuple[int, ...], **wanted: Any) -> Fitter:
+def fitter(make: Callable[[], nn.Module], batch: Callable[[], tuple[Tensor, Tensor]]) -> Fitter:
     with torch.device("meta"):
-        model, inputs = make(), torch.zeros(shape)
-        targets = torch.zeros(shape[0], dtype=torch.int64)
+        model, (inputs, targets) = make(), batch()
     described = layers_of(model)
 
     def look(choices: Any) -> Any:
         return peak_of(model, described, inputs, targets, classification, SGD, choices)
 
     free = tuple(layer.name for layer in described.layers if any(p.trainable for p in layer.parameters))
-    asked = Wanted(**{"beside": 0, "free": free, "threads": 1, "accumulated": False, **wanted})
-    return Fitter(model, described, inputs, targets, classification, {}, look, asked)
+    wanted = Wanted(beside=0, free=free, threads=1, accumulated=False)
+    return Fitter(model, described, inputs, targets, classification, {}, look, wanted)
+
+
+def images(samples: int) -> Callable[[], tuple[Tensor, Tensor]]:
+    return lambda: (torch.zeros(samples, 1, 8, 8), torch.zeros(samples, dtype=torch.int64))
+
+
+def resnet_digits() -> nn.Module:
+    return registry.build("resnet-digits", {})
 
 
 @cache
 def resnet() -> Fitter:
-    return fitter(lambda: registry.build("resnet-digits", {}), (256, 1, 8, 8))
+    return fitter(resnet_digits, images(256))
 
 
 def test_a_smaller_budget_never_has_a_higher_peak() -> None:
@@ -262,19 +270,20 @@ def test_a_smaller_budget_never_has_a_higher_peak() -> None:
         assert small.extra_ns >= large.extra_ns
 
 
-def measured(fitted: Fitted, make: Callable[[], nn.Module], shape: tuple[int, ...], folder: Path) -> int:
+def check_real_steps(
+    fitted: Fitted, make: Callable[[], nn.Module], batch: Callable[[], tuple[Tensor, Tensor]], folder: Path
+) -> None:
+    """What they hold is within the budget, and within 3 % of what was predicted."""
     torch.manual_seed(0)
     model = make()
-    return measured_peak(
-        model,
-        layers_of(model),
-        torch.zeros(shape),
-        torch.zeros(shape[0], dtype=torch.int64),
-        classification,
-        SGD,
-        asked(fitted.layers),
-        scratch=str(folder),
-    )
+    layers = layers_of(model)
+    choices = asked(fitted.layers)
+    real = measured_peak(model, layers, *batch(), classification, SGD, choices, scratch=str(folder))
+    with torch.device("meta"):
+        predicted = peak_of(make(), layers, *batch(), classification, SGD, choices)
+    assert real <= 1.03 * fitted.budget
+    assert abs(real - predicted.total) <= 0.03 * real
+    assert fitted.peak == max(predicted.total, predicted.first)
 
 
 def asked(layers: tuple[LayerChoice, ...]) -> dict[str, Asked]:
@@ -290,14 +299,32 @@ def test_real_steps_hold_what_was_predicted(share: float, tmp_path: Path) -> Non
     most = resnet().fit(2**40).peak
     fitted = resnet().fit(round(share * most))
     assert asked(fitted.layers)
-    real = measured(fitted, lambda: registry.build("resnet-digits", {}), (256, 1, 8, 8), tmp_path)
-    assert real <= fitted.budget
-    assert abs(real - fitted.peak) <= 0.03 * real
+    check_real_steps(fitted, resnet_digits, images(256), tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", MODELS)
+def test_real_steps_of_every_kind_of_model_hold_what_was_predicted(name: str, tmp_path: Path) -> None:
+    """Each of what 200 random budgets choose, in order."""
+    make, batch = MODELS[name]
+    found = fitter(make, batch)
+    draw, most = random.Random(1), found.fit(2**40).peak
+    chosen: dict[int, Fitted] = {}
+    for budget in sorted(draw.randrange(most // 4, most) for _ in range(200)):
+        try:
+            fitted = found.fit(budget)
+        except UserError:
+            assert not chosen
+        else:
+            assert max(chosen, default=0) <= fitted.peak <= budget
+            chosen[fitted.peak] = fitted
+    for fitted in chosen.values():
+        check_real_steps(fitted, make, batch, tmp_path)
 
 
 def test_where_nothing_can_be_computed_again_it_is_swapped() -> None:
     """A budget's peak is within it all the same, and the plan says why."""
-    found = fitter(counted, (1024, 1, 8, 8))
+    found = fitter(counted, images(1024))
     most = found.fit(2**40).peak
     fitted = found.fit(round(0.92 * most))
     assert {each.activations for each in fitted.layers} <= {"keep", "swap"}
