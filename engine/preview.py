@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.axes.memory import ACTIVATIONS
 from engine.plan.columns import aligned
@@ -43,6 +43,7 @@ def rows(
         return []
     described = {layer.name: layer for layer in model.layers}
     wire = wire_bytes_by_layer(plan, model, job.cluster.workers, job.network.hosts, most=most, check=check)
+    why = {} if plan.memory is None else {choice.layer: choice.why for choice in plan.memory.layers}
     units = Counter(layer for unit in cut(plan, model) for layer in set(unit.layers))
     found = []
     for entry in plan.layers:
@@ -57,6 +58,7 @@ def rows(
                 exchange=entry.exchange,
                 codec=_codec(entry),
                 activations=_activations(entry),
+                activations_why=why.get(entry.layer, ""),
                 order=_order(entry),
                 units=units[entry.layer],
                 payload=flow.payload,
@@ -159,14 +161,18 @@ def text(
 def notes(
     plan: Plan | Wrapper, model: ModelDescription, job: JobSpec, found: Sequence[Row] | None = None
 ) -> list[str]:
-    """Why what was left to us is as it is, which of the job's overrides set which layers of the plan, of which layers
-    bytes are a limit, and which are waited for before they are read: a sentence each. `found`: as `text` takes it."""
-    said = [] if isinstance(plan, Wrapper) else list(plan.reasons)
+    """Which of the job's overrides set which layers of the plan, each in its place, why what was left to us is as it
+    is, of which layers bytes are a limit, and which are waited for before they are read: a sentence each. `found`: as
+    `text` takes it."""
+    said: list[str] = []
     titles = {layer.name: layer.title for layer in model.layers}
     for number, override in enumerate(job.overrides):
         layers = [titles[entry.layer] for entry in plan.layers if number in entry.overrides]
         which = named(layers, _NAMED) or "none left"
         said.append(f"overrides.{number}: {override.which} [{which}]: {override.what}")
+    if isinstance(plan, Plan):
+        said += plan.reasons
+        said += _why_moved(plan, titles)
     if varying := [titles[e.layer] for e in plan.layers if e.exchanges and not e.exact]:
         said.append(
             f"{named(varying, _NAMED)}: messages differ in length, and bytes are the most that they have"
@@ -176,3 +182,13 @@ def notes(
         waiting.setdefault(row.waits, []).append(titles[row.layer])
     waiting.pop("", None)
     return said + [f"{named(layers, _NAMED)}: waited for {when}" for when, layers in waiting.items()]
+
+
+def _why_moved(plan: Plan, titles: Mapping[str, str]) -> Iterator[str]:
+    """Why a budget of memory does not keep what it does not: a sentence for all layers of a block."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for choice in plan.memory.layers if plan.memory is not None else ():
+        if "as-is" not in ACTIVATIONS[choice.activations].traits:
+            found.setdefault((choice.activations, choice.why), []).append(titles[choice.layer])
+    for (activations, why), layers in found.items():
+        yield f"{named(layers, _NAMED)}: {activations} by memory.budget: {why}"

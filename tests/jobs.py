@@ -30,6 +30,7 @@ from engine.runtime.worker import seed_everything
 from engine.state.update_record import read
 from engine.state.updates import HyperSchedule, apply_hyper, build_optimizer
 from engine.strategies import build_plan
+from tests.plans import choose
 from tests.resident import Residents
 
 RESIDENTS = Residents()
@@ -108,7 +109,7 @@ def describe(spec: JobSpec) -> ModelDescription:
 
 
 def plan_of(spec: JobSpec) -> Plan | Wrapper:
-    return build_plan(spec, describe(spec))
+    return build_plan(spec, describe(spec), choose=choose)
 
 
 def prepare(spec: JobSpec, directory: Path) -> Launch:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from functools import cache
 from typing import Any
 
 import torch
 
+from engine.liveness.request import answer
 from engine.models.describe import describe
 from engine.models.registry import model
+from engine.plan.budget import Fitted
 from engine.plan.cluster import cluster_of
 from engine.plan.consistency import Consistency
 from engine.plan.description import LayerDescription, ModelDescription, ParameterDescription
@@ -36,6 +39,11 @@ def described(name: str) -> ModelDescription:
     with torch.device("meta"):
         inputs = torch.empty(2, *entry.input_shape, dtype=getattr(torch, entry.input_dtype))
         return describe(entry.build(), inputs, torch.empty(2, *entry.target_shape, dtype=torch.int64), name)
+
+
+def choose(job: JobSpec, request: dict[str, Any]) -> Fitted:
+    """What a budget of memory asks, answered in this process."""
+    return from_plain(Fitted, answer(json.loads(json.dumps(request)))["fitted"])
 
 
 def made_up(*layers: tuple[int | tuple[int, str] | tuple[int, str, bool], ...]) -> ModelDescription:

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator
 
 from backend.schemas.base import Schema, keep_schemas
 from engine.axes.consistency import CONSISTENCY
+from engine.plan.budget import Fitted
 from engine.plan.cluster import Party
 from engine.plan.consistency import Consistency
 from engine.plan.inputs import Input
@@ -16,7 +17,7 @@ from engine.plan.row import Row
 from engine.plan.serde import from_plain
 
 _SETTINGS = tuple(mode.load().settings for mode in CONSISTENCY)
-keep_schemas(*_SETTINGS, Input, LayerPlan, Servers)
+keep_schemas(*_SETTINGS, Fitted, Input, LayerPlan, Servers)
 
 
 def _settings(value: Any) -> Any:
@@ -61,6 +62,8 @@ class PlanView(Schema):
     """Where the data are prepared."""
     parties: list[Party]
     """Every process of the job."""
+    memory: Fitted | None
+    """What was chosen for the job's budget of memory, and what is predicted of it. Null where it has none."""
     notes: list[str]
     """Which of the job's overrides set which layers, and which layers are waited for before they are read, and why."""
     warnings: list[str]

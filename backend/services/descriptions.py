@@ -63,7 +63,8 @@ class Descriptions:
         self._allowed = allowed
         # A process that describes ends when our end closes, also because we were killed.
         self._lifeline, self._ours = Pipe(duplex=False)
-        self._forks: Forks | None = None
+        self.forks: Forks | None = None
+        """Who has loaded what describing needs, and predicting, once `load` was called."""
         self._slots = threading.BoundedSemaphore(AT_ONCE)
         self._room = threading.BoundedSemaphore(AT_ONCE + WAITING)
         self._asking = threading.BoundedSemaphore(ASKING)
@@ -74,7 +75,7 @@ class Descriptions:
     def load(self) -> None:
         """Have a process load what describing needs, in the background: each description is a fork of it from then on,
         and takes a tenth of the time."""
-        self._forks = Forks(SOURCE, _engine)
+        self.forks = Forks(SOURCE, _engine)
 
     def describe(
         self, model: SourceSpec, data: SourceSpec, precision: str, asker: Asker | None = None
@@ -105,8 +106,8 @@ class Descriptions:
     def close(self) -> None:
         """End what is being described: the server ends. (Where it is killed, the system closes the pipe.)"""
         self._ours.close()
-        if self._forks is not None:
-            self._forks.close()
+        if self.forks is not None:
+            self.forks.close()
 
     def _shared(self, key: str, request: dict[str, Any], asker: Asker | None) -> ModelDescription:
         """Made once for all who ask at the same time; where the one that it is made for leaves, for the next one."""
@@ -138,7 +139,7 @@ class Descriptions:
                 if asker is not None:
                     asker.check()
                 subject = str(request["model"]["name"] or request["model"]["entrypoint"])
-                answer = ask(request, subject, self._allowed, self._lifeline, asker=asker, forks=self._forks)
+                answer = ask(request, subject, self._allowed, self._lifeline, asker=asker, forks=self.forks)
         finally:
             self._room.release()
         description = ModelDescription.from_dict(answer)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from backend.scheduler.decide import Kind
 from backend.schemas.plans import PlannedLayer, PlanView
 from backend.services.asker import Asker
+from backend.services.budgets import Budgets
 from backend.services.descriptions import Descriptions
 from engine import preview
 from engine.errors import UserError
@@ -15,6 +17,7 @@ from engine.inputs.registry import dataset
 from engine.lab import permitted
 from engine.models.registry import model
 from engine.paying import where_codecs_pay
+from engine.plan.budget import Fitted
 from engine.plan.cluster import parties
 from engine.plan.consistency import averages, drifts
 from engine.plan.description import ModelDescription
@@ -42,9 +45,12 @@ class Planned:
 class Planner:
     """Checks specifications and builds their plans."""
 
-    def __init__(self, descriptions: Descriptions, check_devices: Callable[[JobSpec], Kind]) -> None:
+    def __init__(
+        self, descriptions: Descriptions, check_devices: Callable[[JobSpec], Kind], budgets: Budgets
+    ) -> None:
         self._descriptions = descriptions
         self._check_devices = check_devices
+        self._budgets = budgets
 
     def plan(
         self,
@@ -65,7 +71,11 @@ class Planner:
         kind = self._check_devices(spec)
         _check_lab(spec)
         description = self.describe(spec, None if described_anyway else asker)
-        plan = build_plan(_placed(spec, kind), description, message)
+
+        def choose(placed: JobSpec, request: dict[str, Any]) -> Fitted:
+            return self._budgets.choose(placed, request, asker)
+
+        plan = build_plan(_placed(spec, kind), description, message, choose=choose)
         check = (lambda: None) if asker is None else asker.check
         rows = preview.rows(plan, description, spec, most=preview.MOST_MESSAGES, check=check)
         return Planned(spec=spec, description=description, plan=plan, rows=rows)
@@ -123,6 +133,7 @@ def view(planned: Planned) -> PlanView:
         averages=isinstance(plan, Plan) and averages(plan.consistency),
         input=plan.input if isinstance(plan, Plan) else spec.input,
         parties=list(parties(plan, spec.cluster.workers, spec.network.hosts)),
+        memory=plan.memory if isinstance(plan, Plan) else None,
         notes=preview.notes(plan, description, spec, rows),
         warnings=list(plan.warnings),
         wire_bytes_per_step=spread_over_period(plan, sum(row.wire_bytes for row in rows))

@@ -12,6 +12,7 @@ from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
 from backend.services import lock
 from backend.services.access import Access
+from backend.services.budgets import Budgets
 from backend.services.context import Context
 from backend.services.describing import Allowance
 from backend.services.descriptions import Descriptions
@@ -28,6 +29,7 @@ from backend.services.notices import Hub
 from backend.services.paying import CodecsPaying
 from backend.services.peaks import Peaks
 from backend.services.plans import Planner
+from backend.services.predicting import Predictor
 from backend.services.profiles import Profiles
 from backend.services.races import Races
 from backend.services.racing import Racing
@@ -62,9 +64,10 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         stack.callback(descriptions.close)
         if settings.description_forks:
             await asyncio.to_thread(descriptions.load)
-        planner = Planner(descriptions, inventory.check)
-        peaks = Peaks(planner, allowed)
-        stack.callback(peaks.close)
+        predictor = Predictor(allowed, lambda: descriptions.forks)
+        stack.callback(predictor.close)
+        planner = Planner(descriptions, inventory.check, Budgets(predictor))
+        peaks = Peaks(planner, predictor)
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
         stack.push_async_callback(hub.stop)

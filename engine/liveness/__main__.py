@@ -3,7 +3,8 @@
     python -m engine.liveness < request.json > answer.json
 
 The request is what `engine/plan/worker_memory.py` makes of a job. With `blocks`, the answer is the model's description
-with its blocks, else `{"peak": ...}`. Errors, and the numbers after it, are as those of `python -m engine.models`.
+with its blocks; with a `budget` in bytes, and what is `wanted` for it (`fitting.py: Wanted`), it is `{"fitted": ...}`,
+else `{"peak": ...}`. Errors, and the numbers after it, are as those of `python -m engine.models`.
 """
 
 from __future__ import annotations

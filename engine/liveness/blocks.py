@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,23 +27,24 @@ from engine.inputs.batch import Tensors, count, repeated
 from engine.inputs.task import Task
 from engine.instrumentation.module_calls import before_forward
 from engine.liveness import host_kernels
-from engine.liveness.ledger import Ledger
+from engine.liveness.ledger import Holder, Ledger
 from engine.memory.blocks import Asked, Finder, Found, surround
 from engine.memory.saving import stays, unmoved
 from engine.plan.description import Amount, BlockDescription, ModelDescription
 
-_ASKED = Asked("recompute", RecomputeOptions(neighbours=1))
+ASKED = Asked("recompute", RecomputeOptions(neighbours=1))
 """So that neighbours in an nn.Sequential are blocks of their own."""
 
 
 @dataclass(kw_only=True)
-class _Seen:
+class Seen:
     """Of one block in one pass, in bytes."""
 
     layers: tuple[str, ...]
     calls: int = 0
     bytes: Counter[str] = field(default_factory=Counter)
-    """By the name of an Amount of `BlockDescription`."""
+    """By the name of an Amount of `BlockDescription`; `highest`: the most that was there while it went forward or
+    backward, beside parameters, buffers and the pass's inputs."""
     by_layer: Counter[str] = field(default_factory=Counter)
     saved: dict[int, int] = field(default_factory=dict)
     """By address of a memory."""
@@ -54,41 +55,50 @@ def blocks_of(
     model: nn.Module, described: ModelDescription, inputs: Tensors, targets: Tensors, task: Task
 ) -> tuple[BlockDescription, ...]:
     """Of a model and a batch on `meta`. Raises whatever a model raises that looks at values."""
+    trained = [layer.name for layer in described.layers if any(p.trainable for p in layer.parameters)]
+    asked = dict.fromkeys(trained, ASKED)
     once, twice = (
-        _Pass(model, described, repeated(inputs, times), repeated(targets, times), task).run()
+        Pass(model, described, repeated(inputs, times), repeated(targets, times), task, asked).run()
         for times in (1, 2)
     )
     samples = count(inputs)
     return tuple(_described(one, two, samples) for one, two in zip(once, twice, strict=True) if one.calls)
 
 
-class _Pass:
+class Pass:
     """One forward and backward pass."""
 
     def __init__(
-        self, model: nn.Module, described: ModelDescription, inputs: Tensors, targets: Tensors, task: Task
+        self,
+        model: nn.Module,
+        described: ModelDescription,
+        inputs: Tensors,
+        targets: Tensors,
+        task: Task,
+        asked: Mapping[str, Asked],
     ) -> None:
+        """`asked`: what the layers ask for whose blocks are looked at."""
         self._model = model
         self._batch = inputs, targets
         self._task = task
-        trained = [layer.name for layer in described.layers if any(p.trainable for p in layer.parameters)]
-        asked = dict.fromkeys(trained, _ASKED)
         self._found = Finder(model, described, asked, lambda name: ACTIVATIONS[name].load()).find()
-        self._outside = _Seen(layers=(), calls=1)
-        self._seen = {each.block.index: _Seen(layers=each.block.layers) for each in self._found}
+        self._outside = Seen(layers=(), calls=1)
+        self._seen = {each.block.index: Seen(layers=each.block.layers) for each in self._found}
         self._now = self._outside
         self._fresh: dict[int, int] = {}
         """What the call that is going on has saved first, in bytes by address."""
         self._layer = ""
         self._names = [layer.name for layer in described.layers]
-        self._spans: list[tuple[int, _Seen]] = []
+        self._spans: list[tuple[int, Seen]] = []
         """First number of a node of autograd's, and whose nodes those are from there on."""
         self._ledger = Ledger(host_kernels)
         held = [*model.parameters(), *model.buffers(), *tree_leaves([inputs, targets])]
         self._never = {_address(tensor) for tensor in held}
+        self._ledger.book(held, Holder("before"))
+        self._before = self._ledger.held
 
-    def run(self) -> list[_Seen]:
-        """What was seen of each block, in forward order, and of what is in none."""
+    def run(self) -> list[Seen]:
+        """What was seen of each block, in forward order, and last of what is in none."""
         with ExitStack() as surroundings:
             surroundings.enter_context(self._ledger)
             surroundings.enter_context(host_kernels.on_the_host())
@@ -112,7 +122,7 @@ class _Pass:
         return partial(self._call, self._seen[found.block.index])
 
     def _call(
-        self, seen: _Seen, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, seen: Seen, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         before, fresh, ledger = (self._now, self._fresh), dict[int, int](), self._ledger
         if self._now is seen:  # it calls itself
@@ -128,6 +138,7 @@ class _Pass:
         finally:
             self._enter(*before)
         seen.bytes["forward_peak"] = max(seen.bytes["forward_peak"], ledger.peak - held)
+        seen.bytes["highest"] = max(seen.bytes["highest"], ledger.peak - self._before)
         ledger.peak = max(ledger.peak, highest)
         answered = _memories(result, self._never)
         seen.bytes["outputs"] += sum(answered.values())
@@ -136,7 +147,7 @@ class _Pass:
         seen.bytes["saved_outputs"] += sum(fresh[memory] for memory in own)
         return result
 
-    def _enter(self, seen: _Seen, fresh: dict[int, int]) -> None:
+    def _enter(self, seen: Seen, fresh: dict[int, int]) -> None:
         self._now, self._fresh = seen, fresh
         self._spans.append((torch.autograd._get_sequence_nr(), seen))
 
@@ -159,11 +170,14 @@ class _Pass:
         node = torch._C._current_autograd_node()
         number = node._sequence_nr() if node is not None else -1
         at = bisect_right(self._spans, number, key=lambda span: span[0]) - 1
-        self._spans[max(at, 0)][1].flops["backward"] += flops
+        seen, ledger = self._spans[max(at, 0)][1], self._ledger
+        seen.flops["backward"] += flops
+        seen.bytes["highest"] = max(seen.bytes["highest"], ledger.peak - self._before)
+        ledger.peak = ledger.held
 
 
 class _Flops(TorchDispatchMode):
-    """Tells of the floating-point operations of what runs under it."""
+    """Tells of each operation that ran under it, with its floating-point operations."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         super().__init__()
@@ -174,8 +188,7 @@ class _Flops(TorchDispatchMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         formula = flop_registry.get(func._overloadpacket)
-        if formula is not None:
-            self._tell(formula(*args, **(kwargs or {}), out_val=result))
+        self._tell(0 if formula is None else formula(*args, **(kwargs or {}), out_val=result))
         return result
 
 
@@ -192,7 +205,7 @@ def _memories(values: Any, but: Iterable[int]) -> dict[int, int]:
     return {memory: size for memory, size in found.items() if memory not in but}
 
 
-def _described(one: _Seen, two: _Seen, samples: int) -> BlockDescription:
+def _described(one: Seen, two: Seen, samples: int) -> BlockDescription:
     def amount(first: int, second: int) -> Amount:
         each = (second - first) // samples
         fixed = first - each * samples

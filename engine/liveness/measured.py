@@ -6,7 +6,7 @@ worker's, and nothing waits in memory until it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -56,6 +56,76 @@ def _move_in_this_thread(tier: Any) -> None:
     tier.later = at_once
 
 
+class RealSteps:
+    """Steps of a model and a batch with values, as a worker's, with what they hold before a step begins."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        described: ModelDescription,
+        inputs: Tensors,
+        targets: Tensors,
+        task: Task,
+        optimizer: OptimizerSpec,
+        choices: Mapping[str, Asked],
+        *,
+        scratch: str,
+        micro_batches: int = 1,
+        counted: bool = True,
+    ) -> None:
+        """`scratch`: a folder on a disk. `counted`: swapped bytes are moved by the thread that computes."""
+        self._model = model
+        self._batch = inputs, targets
+        self._task = task
+        self._micro_batches = micro_batches
+        site = Site(
+            part=model,
+            device=torch.device("cpu"),
+            passes=Passes(),
+            recording=Untold(),
+            repeats=True,
+            scratch=scratch,
+        )
+        memory = Activations(site, described, choices)
+        for mechanism in memory._mechanisms.values() if counted else ():
+            tier: Any = mechanism._tier if isinstance(mechanism, Swap) else None
+            if isinstance(tier, Disk):
+                _move_in_this_thread(tier)
+        self._computation = Computation(memory=memory)
+        trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+        self._updates = build_optimizer(optimizer, trained)
+
+    def step(self) -> None:
+        """One step."""
+        inputs, targets = self._batch
+        for _ in range(self._micro_batches):
+            with self._computation.training(inputs):
+                loss = self._task(self._model, inputs, targets)
+            scaled = loss.total * (1.0 / count(targets))
+            float(scaled.detach())
+            with self._computation.backward():
+                scaled.backward()
+        self._updates.step()
+        self._updates.zero_grad(set_to_none=True)
+
+    def close(self) -> None:
+        """No step follows."""
+        self._computation.close()
+
+    @property
+    def held(self) -> int:
+        """Bytes that are there between two steps."""
+        state = (v for values in self._updates.state.values() for v in values.values())
+        return stored([*self._model.parameters(), *self._model.buffers(), *tree_leaves(self._batch), *state])
+
+
+def stored(values: Iterable[Any]) -> int:
+    """Bytes of the memories behind the tensors among these."""
+    there = (value for value in values if isinstance(value, torch.Tensor))
+    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in there}
+    return sum(storages.values())
+
+
 def measured_peak(
     model: nn.Module,
     described: ModelDescription,
@@ -69,40 +139,20 @@ def measured_peak(
     micro_batches: int = 1,
 ) -> int:
     """What `peak_of` predicts as the total, of a model and a batch with values. `scratch`: a folder on a disk."""
-    site = Site(
-        part=model,
-        device=torch.device("cpu"),
-        passes=Passes(),
-        recording=Untold(),
-        repeats=True,
+    steps = RealSteps(
+        model,
+        described,
+        inputs,
+        targets,
+        task,
+        optimizer,
+        choices,
         scratch=scratch,
+        micro_batches=micro_batches,
     )
-    memory = Activations(site, described, choices)
-    for mechanism in memory._mechanisms.values():
-        tier: Any = mechanism._tier if isinstance(mechanism, Swap) else None
-        if isinstance(tier, Disk):
-            _move_in_this_thread(tier)
-    computation = Computation(memory=memory)
-    updates = build_optimizer(optimizer, [(n, p) for n, p in model.named_parameters() if p.requires_grad])
-
-    def step() -> None:
-        for _ in range(micro_batches):
-            with computation.training(inputs):
-                loss = task(model, inputs, targets)
-            scaled = loss.total * (1.0 / count(targets))
-            float(scaled.detach())
-            with computation.backward():
-                scaled.backward()
-        updates.step()
-        updates.zero_grad(set_to_none=True)
-
     try:
         for _ in range(STEPS - 1):
-            step()
-        peak = peak_bytes(step)
+            steps.step()
+        return peak_bytes(steps.step) + steps.held
     finally:
-        computation.close()
-    state = [v for values in updates.state.values() for v in values.values() if isinstance(v, torch.Tensor)]
-    there = [*model.parameters(), *model.buffers(), *tree_leaves([inputs, targets]), *state]
-    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in there}
-    return peak + sum(storages.values())
+        steps.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from engine.inputs.reading import read
 from engine.inputs.task import Task
 from engine.instrumentation.raw_memory import notice
 from engine.liveness.blocks import blocks_of
+from engine.liveness.fitting import Fitter, Wanted
 from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
 from engine.models.build import build_model
@@ -26,6 +28,7 @@ from engine.models.fit import fitted
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
 from engine.plan.mechanism_options import options_of
+from engine.plan.peak import Peak
 from engine.plan.serde import from_plain, to_plain
 from engine.plan.updates import OptimizerSpec
 from engine.user_code import explain
@@ -54,7 +57,14 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             given, wanted = _without_values((inputs, targets), _SAMPLES)
             found = blocks_of(model, described, given, wanted, task)
             return replace(described, blocks=found).to_dict()
-        return {"peak": _peak(request, model, described, inputs, targets, task)}
+        given, wanted = _without_values((inputs, targets), request["samples"])
+        choices = _choices(request)
+        look = partial(_peak, request, model, described, given, wanted, task)
+        if "budget" in request:
+            asked = from_plain(Wanted, request["wanted"], "wanted")
+            fitter = Fitter(model, described, given, wanted, task, choices, look, asked)
+            return {"fitted": to_plain(fitter.fit(request["budget"]))}
+        return {"peak": to_plain(look(choices))}
     except UserError:
         raise
     except TrainingError as error:  # says what happened, and what to change
@@ -74,15 +84,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         ) from error
 
 
-def _peak(
-    request: dict[str, Any],
-    model: nn.Module,
-    described: ModelDescription,
-    inputs: Tensors,
-    targets: Tensors,
-    task: Task,
-) -> Any:
-    choices = {
+def _choices(request: dict[str, Any]) -> dict[str, Asked]:
+    return {
         layer: Asked(
             choice["activations"],
             options_of(
@@ -91,20 +94,28 @@ def _peak(
         )
         for layer, choice in request["choices"].items()
     }
-    given, wanted = _without_values((inputs, targets), request["samples"])
-    optimizer = from_plain(OptimizerSpec, request["optimizer"], "optimizer")
-    found = peak_of(
+
+
+def _peak(
+    request: dict[str, Any],
+    model: nn.Module,
+    described: ModelDescription,
+    inputs: Tensors,
+    targets: Tensors,
+    task: Task,
+    choices: Mapping[str, Asked],
+) -> Peak:
+    return peak_of(
         model,
         described,
-        given,
-        wanted,
+        inputs,
+        targets,
         task,
-        optimizer,
+        from_plain(OptimizerSpec, request["optimizer"], "optimizer"),
         choices,
         micro_batches=request["micro_batches"],
         updated=request["updated"],
     )
-    return to_plain(found)
 
 
 def _without_values(batch: tuple[Tensors, Tensors], samples: int) -> tuple[Tensors, Tensors]:

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from engine.errors import UserError, require_positive, require_within
+from engine.plan.budget import MemorySpec
 from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.faults import FaultsSpec
 from engine.plan.inputs import Input
@@ -303,6 +304,8 @@ class JobSpec:
     """Where the data are prepared, and how far ahead. Without effect in a rehearsal, which reads none."""
     training: TrainingSpec
     """Length, batch and precision."""
+    memory: MemorySpec = MemorySpec()
+    """How much memory a worker may hold."""
     optimizer: OptimizerSpec = OptimizerSpec()
     """How parameters are updated."""
     schedule: ScheduleSpec = ScheduleSpec()

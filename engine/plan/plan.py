@@ -20,6 +20,7 @@ from engine.axes.order import DEPART, RANK, RETURNS, UNIT
 from engine.axes.placement import PLACEMENT
 from engine.catalogue import Axis, Mechanism
 from engine.errors import UserError
+from engine.plan.budget import Fitted
 from engine.plan.consistency import Consistency
 from engine.plan.encoding import Encoding, encoding
 from engine.plan.inputs import Input
@@ -305,6 +306,8 @@ class Plan:
     """What sizes factors and activations; the job says it when the plan is validated. Null where neither travels."""
     message: MessageCost | None = None
     """What sizes that were left to us (`auto`) were made from. Null where none were, or the model is too small."""
+    memory: Fitted | None = None
+    """What was chosen for a budget of memory. Null where the job has none."""
     reasons: tuple[str, ...] = ()
     """Why what was left to us (`auto`) was chosen so: a sentence each."""
     warnings: tuple[str, ...] = ()

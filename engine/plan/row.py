@@ -23,6 +23,8 @@ class Row:
     """With those of its options that are not its defaults; and of a server's answers, where these have another one."""
     activations: str
     """What happens to them, with those of its options that are not its defaults; empty where they stay."""
+    activations_why: str
+    """Why a budget of memory chose that; empty where it did not."""
     order: str
     """Unit, departure, rank and return in one phrase."""
     units: int

@@ -9,6 +9,7 @@ from engine.errors import UserError
 _NUMBER = r" *([0-9]{1,15}(?:\.[0-9]{1,15})?) *"
 _DURATION = re.compile(_NUMBER + "(us|ms|s) *")
 _NANOSECONDS = {"us": 10**3, "ms": 10**6, "s": 10**9}
+_BYTES = re.compile(_NUMBER + "(?:([kKMGT])(i?)B|B)? *")
 _RATE = re.compile(_NUMBER + "([kKMGT]?)(?:bit(?:/s)?|bps) *")
 _LONGEST = 60
 """Characters of a rate or a time as it is written."""
@@ -17,6 +18,7 @@ LARGEST = 2**31 - 1
 LEAST_RATE_BPS = 10**3
 """The least that a link, shaped or paced, can keep."""
 _FACTOR = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_MOST_BYTES = 2**50
 _PREFIXES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
@@ -38,6 +40,23 @@ def parse_duration(text: str, field: str) -> int:
     if not 10**3 <= value <= 10**10:
         raise UserError(field, text, "is not a time from 1 us to 10 s", "Write it as 0.1ms or 50us")
     return round(value)
+
+
+def parse_bytes(given: str | int, field: str) -> int:
+    """Bytes of `6GiB`, `600 MB` (decimal), `1.5 KiB`, or of a plain number of them."""
+    match = _written(_BYTES, str(given))
+    value = 0.0
+    if match:
+        prefix, binary = match[2] or "", match[3]
+        value = float(match[1]) * (2 ** (10 * " KMGT".index(prefix.upper())) if binary else _FACTOR[prefix])
+    if not 1 <= value <= _MOST_BYTES:
+        raise UserError(
+            field,
+            given,
+            "is not a size from 1 byte to 1024 TiB",
+            "Write it as 6GiB, 600MB or a number of bytes",
+        )
+    return int(value)
 
 
 def _written(form: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -66,3 +85,9 @@ def format_bytes(count: float) -> str:
         if count >= factor:
             return f"{count / factor:.1f} {prefix}B"
     return f"{count:.0f} B"
+
+
+def format_time(nanoseconds: float) -> str:
+    """`5.24 ms` of 5240000; from a second on in seconds."""
+    ms = nanoseconds / 1e6
+    return f"{ms:.3g} ms" if ms < 999.5 else f"{ms / 1e3:.1f} s"

@@ -69,8 +69,9 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
     }
 
 
-def worker_memory(job: JobSpec, plan: Plan, model: ModelDescription, peak: Peak) -> WorkerMemory:
-    """What `peak` and the plan say of worker 0."""
+def declared_memory(job: JobSpec, plan: Plan, model: ModelDescription) -> tuple[dict[str, int], int]:
+    """What the plan declares for worker 0, by part, and how much of that a model's step has not: what is its server
+    shard's, if it has one, and its codecs'."""
     first = next(party for party in parties(plan, job.cluster.workers, job.network.hosts) if party.rank == 0)
     declared = held(plan, model, first, job.cluster.workers)
     whole = ("parameters", "gradients", "optimizer state")
@@ -79,7 +80,13 @@ def worker_memory(job: JobSpec, plan: Plan, model: ModelDescription, peak: Peak)
         layer for layer in model.layers if layer.name not in chosen or chosen[layer.name].update == "worker"
     ]
     served = declared["optimizer state"] - sum(_trained(layer) for layer in updated)
-    beside = served + sum(size for part, size in declared.items() if part not in whole)
+    return declared, served + sum(size for part, size in declared.items() if part not in whole)
+
+
+def worker_memory(job: JobSpec, plan: Plan, model: ModelDescription, peak: Peak) -> WorkerMemory:
+    """What `peak` and the plan say of worker 0."""
+    declared, beside = declared_memory(job, plan, model)
+    chosen = {layer.layer: layer for layer in plan.layers}
     layers = [
         LayerMemory(
             layer=layer.name,

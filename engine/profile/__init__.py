@@ -15,7 +15,7 @@ from engine.profile.profile import LayerTime, Profile, read
 if TYPE_CHECKING:
     from engine.plan.job import JobSpec
 
-__all__ = ["DEVICES", "LayerTime", "Profile", "derive", "profile_of", "read"]
+__all__ = ["DEVICES", "LayerTime", "Profile", "derive", "measured", "profile_of", "read"]
 
 
 MOST_APART = 2
@@ -31,12 +31,18 @@ def profile_of(job: JobSpec, model: ModelDescription, replicas: int | None = Non
     samples = job.pass_samples(replicas or job.cluster.workers)
     if spec.profile is None:
         return derive(model, spec.device, spec.efficiency, samples)
+    return measured(spec.profile, "rehearsal.profile", model, samples)
+
+
+def measured(path: str, field: str, model: ModelDescription, samples: int) -> Profile:
+    """The profile in a file, for passes of so many samples of `model`. Raises UserError at the field that names it, as
+    `profile_of` does."""
     try:
-        found = read(Path(spec.profile))
+        found = read(Path(path))
         found.check(model)
         _check_batch(found, samples)
     except UserError as error:
-        raise UserError("rehearsal.profile", spec.profile, error.rule, error.remedy) from None
+        raise UserError(field, path, error.rule, error.remedy) from None
     return found
 
 

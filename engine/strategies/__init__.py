@@ -46,6 +46,7 @@ from engine.strategies import (
     tree_allreduce,
 )
 from engine.strategies.base import Strategy
+from engine.strategies.fit_budget import Choose, fit_budget
 
 STRATEGIES: tuple[Strategy, ...] = (
     single.STRATEGY,
@@ -94,10 +95,16 @@ def check_options(job: JobSpec) -> None:
             _chosen_beside(override, f"overrides.{number}")
 
 
-def build_plan(job: JobSpec, model: ModelDescription, message: MessageCost | None = None) -> Plan | Wrapper:
+def build_plan(
+    job: JobSpec,
+    model: ModelDescription,
+    message: MessageCost | None = None,
+    *,
+    choose: Choose | None = None,
+) -> Plan | Wrapper:
     """Build, validate and settle the plan of a job, for the true model and rates of a rehearsal, too. `message`: what a
-    message costs, where an option is left to that; None: as it is measured here. Raises UserError with value, rule and
-    remedy."""
+    message costs, where an option is left to that; None: as it is measured here. `choose`: who answers what a budget of
+    memory asks. Raises UserError with value, rule and remedy."""
     entry, options = _chosen(job.strategy.name, job.strategy.options, "strategy.name", "strategy.options")
     cluster = cluster_of(job)
     known: dict[str, Plan | Wrapper] = {}
@@ -130,7 +137,7 @@ def build_plan(job: JobSpec, model: ModelDescription, message: MessageCost | Non
         refuse(_as_written(one, options) for one in error.every)
     if job.fidelity == "rehearse":  # a profile that does not fit is found now, not when the job starts
         profile_of(job, model, replicas(plan, cluster.workers))
-    return plan
+    return fit_budget(plan, job, model, choose)
 
 
 def _asks_what_messages_cost(model: ModelDescription, options: Any) -> bool:

@@ -119,3 +119,35 @@ def test_a_model_that_looks_at_values_is_refused_with_its_line(api: TestClient, 
     assert answer.status_code == 422
     assert "cannot be predicted" in answer.text
     assert "net.py" in answer.text
+
+
+def test_a_plan_within_a_budget_of_memory_has_a_reason_for_each_layer(api: TestClient) -> None:
+    batch = {"steps": 2, "global_batch": 512}
+
+    def planned(budget: Any, **changes: Any) -> dict[str, Any]:
+        answer = api.post(
+            "/api/v1/plans", json=job_spec(model=MODEL, training=batch, memory={"budget": budget}, **changes)
+        )
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    budget = 11 * 2**20
+    found = planned("11MiB")
+    assert found["memory"]["budget"] == budget
+    assert found["memory"]["peak"] <= budget < found["memory"]["kept"]
+    rows = [layer["row"] for layer in found["layers"]]
+    assert {row["activations"].partition(",")[0] for row in rows} == {"", "recompute"}
+    assert all(row["activations_why"] for row in rows)
+    assert any(note.startswith("memory.budget: 11.0 MiB; predicted peak") for note in found["notes"])
+    assert all(row["activations_why"] in found["text"] for row in rows if row["activations"])
+    predicted = memory(api, training=batch, memory={"budget": "11MiB"})
+    steps = max(predicted["peak"]["total"], predicted["peak"]["first"])
+    assert steps + predicted["beside"] == found["memory"]["peak"]
+    by_hand = planned(budget, overrides=[{"activations": "recompute"}])
+    assert not any(row["activations_why"] for row in (layer["row"] for layer in by_hand["layers"]))
+    refused = api.post("/api/v1/plans", json=job_spec(model=MODEL, training=batch, memory={"budget": "1KiB"}))
+    assert refused.status_code == 422
+    assert "memory.budget" in refused.text
+    assert "below" in refused.text
+    assert api.post("/api/v1/plans", json=job_spec(memory={"budget": "lots"})).status_code == 422

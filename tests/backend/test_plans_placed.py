@@ -22,7 +22,7 @@ def planner(gpus: int) -> Planner:
     )
     nothing: Any = None
     descriptions: Any = SimpleNamespace(describe=lambda *_: described("cnn"))
-    return Planner(descriptions, Inventory(nothing, decide.Inventory(devices=devices)).check)
+    return Planner(descriptions, Inventory(nothing, decide.Inventory(devices=devices)).check, nothing)
 
 
 @pytest.mark.parametrize(("device", "gpus"), [("auto", 2), ("cuda", 2)])

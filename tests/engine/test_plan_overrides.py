@@ -127,12 +127,14 @@ def test_later_ones_win_and_the_plan_says_which_set_what() -> None:
     assert (layers["out"].exchange, layers["out"].codec) == ("ring-allreduce", "fp32")
     assert layers["out"].order.depart == "when-ready"
     assert layers["fc"].exchange == "tree-allreduce"
+    # Each in its own override's place, as the page takes them.
     assert notes(found, KINDS, spec(*overrides)) == [
-        *found.reasons,
         "overrides.0: linear layers [out]: as ring-allreduce",
         "overrides.1: layers named out [out]: codec fp32, depart when-ready",
         "overrides.2: layers named fc [fc]: as tree-allreduce",
+        *found.reasons,
     ]
+    assert found.reasons
     assert all(note in text(found, KINDS, spec(*overrides)) for note in notes(found, KINDS, spec(*overrides)))
     assert from_plain(Plan, to_plain(found)) == found
 

@@ -57,3 +57,29 @@ def test_a_job_trains_the_same_bits(way: str, tmp_path: Path) -> None:
     told = {Kind.RECOMPUTE, Kind.SWAP_OUT, Kind.SWAP_IN, Kind.SAVED}
     assert not kinds(plain) & told
     assert kinds(mixed) >= told
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_a_job_within_a_budget_trains_the_same_bits(tmp_path: Path) -> None:
+    """What the budget chose is what its workers do, and changes no bit."""
+
+    def budgeted(budget: str | int | None, directory: Path) -> Run:
+        return succeed(
+            job(
+                model={"name": "bn-cnn"},
+                strategy={"name": "p3"},
+                cluster={"workers": 2},
+                training={"steps": 3, "deterministic": True, "global_batch": 512},
+                memory={"budget": budget},
+            ),
+            directory,
+        )
+
+    plain = budgeted(None, tmp_path / "plain")
+    assert plain.plan.memory is None
+    fitted = budgeted("11MiB", tmp_path / "fitted")
+    assert fitted.plan.memory is not None
+    assert fitted.plan.memory.peak <= 11 * 2**20 < fitted.plan.memory.kept
+    assert "recompute" in {layer.activations for layer in fitted.plan.layers}
+    assert Kind.RECOMPUTE in kinds(fitted)
+    assert all(torch.equal(plain.state[name], fitted.state[name]) for name in plain.state)

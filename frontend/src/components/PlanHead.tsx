@@ -3,7 +3,7 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import type { PlanView } from "../api/types";
 import { formatNumber } from "../lib/format";
-import { wireBytes } from "../lib/planRow";
+import { budgetTotals, wireBytes } from "../lib/planRow";
 import { Marked } from "./Marked";
 import { Term } from "./Term";
 
@@ -32,6 +32,9 @@ export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?:
           label={plan.parties.length === 1 ? "process" : "processes"}
           value={String(plan.parties.length)}
         />
+        {budgetTotals(plan).map(([label, value]) => (
+          <Total key={label} label={label} value={value} />
+        ))}
       </Group>
       {notes.map((note) => (
         <Text key={note} size="xs" c="dimmed" data-testid="plan-note">

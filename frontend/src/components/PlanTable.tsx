@@ -2,7 +2,7 @@ import { Stack, Table, Text, Tooltip } from "@mantine/core";
 import { memo, type Ref, useMemo, useState } from "react";
 import type { PlanView } from "../api/types";
 import { layerName } from "../lib/layerTitle";
-import { exchanged, movesActivations, unitsHead, wireBytes, wireHead } from "../lib/planRow";
+import { activationsOf, exchanged, movesActivations, unitsHead, wireBytes, wireHead } from "../lib/planRow";
 import { layerRow } from "./layerRow";
 import { NearRows } from "./NearRows";
 import { PlanHead } from "./PlanHead";
@@ -171,7 +171,16 @@ const PlanRow = memo(function PlanRow({
       </Table.Td>
       <Table.Td className={brief ? undefined : "ty-number"}>{row.exchange}</Table.Td>
       {!brief && <Table.Td>{row.codec}</Table.Td>}
-      {moved && <Table.Td>{row.activations}</Table.Td>}
+      {moved && (
+        <Table.Td>
+          {activationsOf(row)}
+          {row.activations_why && (
+            <Text size="xs" c="dimmed" data-testid="activations-why">
+              {row.activations_why}
+            </Text>
+          )}
+        </Table.Td>
+      )}
       {!brief && <Table.Td>{row.order}</Table.Td>}
       <Table.Td ta="right" className="ty-number">
         {row.units}

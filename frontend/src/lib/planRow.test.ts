@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LayerPlan, PlanView } from "../api/types";
-import { exchanged, planRows, unitsHead, wireHead } from "./planRow";
+import { activationsOf, budgetTotals, exchanged, planRows, unitsHead, wireHead } from "./planRow";
 
 const layer = (plan: Partial<LayerPlan>) => exchanged({ layer: "fc", ...plan } as LayerPlan);
 const plan = (averages: boolean) => ({ averages }) as PlanView;
@@ -41,4 +41,19 @@ test("a plan is taken along layer by layer, in bytes", () => {
   const [head, first] = planRows(found);
   expect(head?.slice(-2)).toEqual(["on the wire (B/average)", "at most"]);
   expect([first?.[2], first?.[3], ...(first?.slice(-2) ?? [])]).toEqual([650, "ring-allreduce", 5200, "yes"]);
+});
+
+test("a plan says what a budget of memory came to, and why", () => {
+  const memory = { budget: 2 ** 31, peak: 2 ** 30, kept: 2 ** 32, pass_ns: 200, extra_ns: 50 };
+  expect(budgetTotals({ memory } as PlanView).map(([, value]) => value)).toEqual([
+    "2.0 GiB",
+    "1.0 GiB",
+    "25.0 %",
+  ]);
+  expect(budgetTotals({ memory: null } as PlanView)).toEqual([]);
+  const row = (activations: string, activations_why: string) =>
+    activationsOf({ activations, activations_why } as PlanView["layers"][number]["row"]);
+  expect(row("swap", "2 MiB leave")).toBe("swap");
+  expect(row("", "there is room")).toBe("keep");
+  expect(row("", "")).toBe("");
 });

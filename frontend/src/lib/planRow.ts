@@ -1,7 +1,7 @@
 // What a row of a plan's table says. No React here.
 import type { LayerPlan, PlanView } from "../api/types";
 import type { Cell } from "./csv";
-import { formatBytes } from "./format";
+import { formatBytes, formatPercent } from "./format";
 import { layerName } from "./layerTitle";
 
 /** Of what step the rows' bytes are: workers that average exchange in one step of a period only. */
@@ -17,6 +17,22 @@ export function wireBytes(bytes: number, exact: boolean): string {
 /** Whether the activations of any layer are not simply kept. */
 export function movesActivations({ layers }: PlanView): boolean {
   return layers.some(({ row }) => row.activations !== "");
+}
+
+/** What a budget of memory came to, as totals: what they are called, and their values. */
+export function budgetTotals({ memory }: PlanView): [string, string][] {
+  if (!memory) return [];
+  const { budget, peak, pass_ns, extra_ns } = memory;
+  return [
+    ["budget of a worker's memory", formatBytes(budget)],
+    ["predicted peak", formatBytes(peak)],
+    ["predicted extra time", pass_ns > 0 ? formatPercent(extra_ns / pass_ns) : formatPercent(0)],
+  ];
+}
+
+/** What happens to a layer's activations; empty where they stay and nothing says why. */
+export function activationsOf(row: PlanView["layers"][number]["row"]): string {
+  return row.activations || (row.activations_why ? "keep" : "");
 }
 
 /** Over the layers' units: where layers share some, these count once for each, and their sum is more than there are. */
@@ -41,6 +57,7 @@ export function planRows(plan: PlanView): Cell[][] {
     "exchange",
     "codec",
     "activations",
+    "why so",
     "order",
     "units",
     "travels",
@@ -56,7 +73,8 @@ export function planRows(plan: PlanView): Cell[][] {
     row.parameters,
     exchanged(own),
     row.codec,
-    row.activations,
+    activationsOf(row),
+    row.activations_why,
     row.order,
     row.units,
     row.payload,

@@ -22,6 +22,7 @@ export function sectionSummary(name: string, spec: Record<string, unknown>): str
         ? counted(value.processes, "process", "es")
         : String(value.where ?? ""),
     ],
+    memory: () => [value.budget === null || value.budget === "" ? "no budget" : `budget ${value.budget}`],
     optimizer: () => [String(value.name ?? "")],
     schedule: () => [String(value.name ?? "")],
     faults: () => [slowed(value.stragglers) || "none"],

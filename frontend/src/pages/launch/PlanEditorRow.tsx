@@ -136,7 +136,14 @@ export function PlanEditorRow(props: Props) {
           {wireBytes(row.wire_bytes, row.wire_exact)}
         </Table.Td>
         {choices.map((choice) => (
-          <Table.Td key={choice}>{field(choice)}</Table.Td>
+          <Table.Td key={choice}>
+            {field(choice)}
+            {choice === "activations" && row.activations_why && !stale && (
+              <Text size="xs" c="dimmed" miw={240} data-testid={`why-${row.layer}`}>
+                {row.activations_why}
+              </Text>
+            )}
+          </Table.Td>
         ))}
         <Table.Td>
           {own >= 0 && (
