@@ -109,7 +109,7 @@ function Numbers({ race, best, condition }: { race: string; best: RaceBest; cond
               {condition.criteria.map(({ name: criterion, title }, place) => {
                 const one = attained[place];
                 return (
-                  <NumberCell key={criterion} label={title} none={NOT_COMPARED}>
+                  <NumberCell key={criterion} label={title} none={NOT_COMPARED} half>
                     {one ? <Value {...one} /> : NONE}
                   </NumberCell>
                 );
