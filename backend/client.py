@@ -218,7 +218,8 @@ class Client(Connection):
         return self._send("GET", f"/races/{race_id}/report").text
 
     def race_figure(self, race_id: str, name: str = "throughput", **query: Any) -> go.Figure:
-        """One figure of a race: `throughput` against the rate, with the crossings marked; `query`: width, theme."""
+        """One figure of a race: `throughput` against the rate, with the crossings marked, or how its plans learned,
+        `learning`; `query`: width, theme, and of the latter `by` (step, samples, bytes, time) and `condition`."""
         return drawn(self._send("GET", f"/races/{race_id}/figures/{name}", params=query).text)
 
     def join_race(self, race_id: str, members: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> RaceView:

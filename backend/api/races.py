@@ -12,6 +12,7 @@ from pydantic import PlainValidator
 from backend.api.deps import Asking, Services, problems
 from backend.api.fields import of_items
 from backend.api.figures import FIGURE, Tag, Theme, Width, answered
+from backend.figures.compare import By
 from backend.races.spec import NewMembers, RaceSpec
 from backend.schemas.best import RaceBest
 from backend.schemas.lists import ListQuery
@@ -74,6 +75,27 @@ def report_race(services: Services, race_id: str) -> HTMLResponse:
     figures come from."""
     named = {"Content-Disposition": f'attachment; filename="race-{race_id}.html"'}
     return HTMLResponse(services.races.report(race_id), headers=named)
+
+
+@router.get(
+    "/{race_id}/figures/learning", response_class=Response, responses={**FIGURE, **problems(404, 422)}
+)
+def show_learning(
+    services: Services,
+    request: Request,
+    race_id: str,
+    *,
+    condition: Annotated[int, Query(ge=0, description="Its place among the race's conditions, from 0")] = 0,
+    by: Annotated[By, Query(description="What it is drawn over")] = "samples",
+    width: Width = 1280,
+    theme: Theme = "light",
+    if_none_match: Tag = None,
+) -> Response:
+    """How every plan of a race learned under one condition: test accuracy, or test loss, over steps, samples, bytes or
+    time; means over rounds, with intervals."""
+    found = services.races.learning(race_id, condition, by)
+    view = {"width": width, "theme": theme}
+    return answered(request, *services.figures.of_race("learning", found, view, if_none_match))
 
 
 @router.get(

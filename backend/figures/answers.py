@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from backend.figures import registry
 from backend.figures.compare import By, What, compare
 from backend.figures.race import cause_of, race
+from backend.figures.race_learning import Learning
 from backend.figures.race_throughput import Curves
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
@@ -53,7 +54,7 @@ def jobs_race(session: Session, job_ids: Sequence[str], request: FigureRequest) 
     )
 
 
-def race_curves(session: Session, name: str, curves: Curves, request: FigureRequest) -> bytes:
+def race_curves(session: Session, name: str, curves: Curves | Learning, request: FigureRequest) -> bytes:
     """One figure of a race of strategies, whose data were read already, as JSON."""
     return _json(registry.race_figure(name).build(curves, request))
 

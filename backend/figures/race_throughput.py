@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 import plotly.graph_objects as go
 
+from backend.figures import intervals
 from backend.figures.base import Labels, finish, notice, say_labels, sign
-from backend.figures.compare import DASHES
 from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.theme import COLOURS
@@ -80,7 +80,17 @@ def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
         )
     figure = go.Figure()
     for line in lines:
-        _line(figure, line, curves.axis, request)
+        figure.add_trace(
+            intervals.line(
+                request,
+                line.name,
+                (line.x, line.samples_per_s),
+                (line.low, line.high),
+                member=line.member,
+                dash=line.group,
+                said=[f"{_x(x, curves.axis)}: {_sure(line, place)}" for place, x in enumerate(line.x)],
+            )
+        )
     if curves.marks:
         _marks(figure, curves.marks, request)
     _axes(figure, curves.axis, sorted({x for line in lines for x in line.x}))
@@ -99,36 +109,6 @@ def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
         sign(figure, request, HOW_TO_SEE)
     say_labels(figure, request, curves.labels)
     return figure
-
-
-def _line(figure: go.Figure, line: Line, axis: Axis, request: FigureRequest) -> None:
-    series = COLOURS[request.theme].series
-    colour, y = series[line.member % len(series)], np.array(line.samples_per_s)
-    low, high = (
-        np.array([np.nan if end is None else end for end in ends])  # no interval: not one of length 0
-        for ends in (line.low, line.high)
-    )
-    figure.add_trace(
-        go.Scatter(
-            x=np.array(line.x),
-            y=y,
-            mode="lines+markers",
-            name=as_text(line.name),
-            line={"width": 2.2, "color": colour, "dash": DASHES[line.group % len(DASHES)]},
-            marker={"size": 7},
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": high - y,
-                "arrayminus": y - low,
-                "color": colour,
-                "thickness": 1.2,
-                "width": 4,
-            },
-            text=[f"{_x(x, axis)}: {_sure(line, place)}" for place, x in enumerate(line.x)],
-            hovertemplate="%{text}",
-        )
-    )
 
 
 def _marks(figure: go.Figure, marks: Sequence[Mark], request: FigureRequest) -> None:

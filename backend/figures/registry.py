@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -12,7 +13,8 @@ from backend.figures.drift import drift
 from backend.figures.heatmap import heatmap
 from backend.figures.loss import loss
 from backend.figures.memory import memory
-from backend.figures.race_throughput import Curves, race_throughput
+from backend.figures.race_learning import race_learning
+from backend.figures.race_throughput import race_throughput
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.figures.speed_up import speed_up_figure
@@ -145,7 +147,8 @@ class RaceFigure:
     """In addresses."""
     summary: str
     """What it shows, in one sentence."""
-    build: Callable[[Curves, FigureRequest], go.Figure]
+    build: Callable[[Any, FigureRequest], go.Figure]
+    """Draws what was read of the race for it."""
 
 
 RACE_FIGURES: dict[str, RaceFigure] = {
@@ -155,6 +158,11 @@ RACE_FIGURES: dict[str, RaceFigure] = {
             name="throughput",
             summary="Samples per second of every member against the rate, the workers or the batch, with crossings.",
             build=race_throughput,
+        ),
+        RaceFigure(
+            name="learning",
+            summary="Test accuracy or loss of every member over steps, samples, bytes or time, with intervals.",
+            build=race_learning,
         ),
     )
 }

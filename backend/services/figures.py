@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from backend.db import Database, models
 from backend.figures import answers, registry
 from backend.figures.compare import By, What
+from backend.figures.race_learning import Learning
 from backend.figures.race_throughput import Curves
 from backend.figures.request import FigureRequest
 from backend.figures.why import Wait
@@ -133,7 +134,7 @@ class Figures:
         except UnknownNameError as error:
             raise NotFound(str(error), [error]) from None
 
-    def of_race(self, name: str, curves: Curves, view: dict[str, Any], held: str | None) -> Answer:
+    def of_race(self, name: str, curves: Curves | Learning, view: dict[str, Any], held: str | None) -> Answer:
         """One figure of a race of strategies. Raises UserError for what cannot be shown."""
         request = _request(view)
         tag = _hashed([self._life, name, asdict(curves), view])

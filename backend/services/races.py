@@ -13,6 +13,9 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database, models, uuid7
 from backend.figures import answers
+from backend.figures.base import Labels
+from backend.figures.compare import By
+from backend.figures.race_learning import Learning
 from backend.figures.race_throughput import Curves
 from backend.lifecycle import ENDED
 from backend.races.field import Cell, cells, conditions, job
@@ -29,14 +32,16 @@ from backend.services.best import Bests
 from backend.services.crossings import crossings
 from backend.services.curves import curves
 from backend.services.drawing import Drawing
-from backend.services.errors import Conflict
+from backend.services.errors import Busy, Conflict
 from backend.services.jobs import Jobs
+from backend.services.learning import learning
 from backend.services.plans import Planner
 from backend.services.remember import Remembered
 from backend.services.standings import Standings
 from backend.services.stored import race_of
 from backend.services.suggestions import suggestions
 from engine.errors import UserError, refusals, refuse
+from engine.plan.job import JobSpec
 from engine.plan.serde import to_plain
 from engine.strategies import check_options
 
@@ -205,9 +210,18 @@ class Races:
 
     def best(self, race_id: str) -> RaceBest:
         """Which plan is best, by four criteria. Raises NotFound."""
+        return self._best(race_id)[0]
+
+    def learning(self, race_id: str, condition: int, by: By) -> Learning:
+        """What its figure of learning draws. Raises NotFound, and UserError for a condition that it does not have."""
+        best, job = self._best(race_id)
+        return learning(best, condition, by, Labels(rehearsed=job.rehearsed, slowed=job.slowed))
+
+    def _best(self, race_id: str) -> tuple[RaceBest, JobSpec]:
         with self._database.read() as session:
             row = stored_races.find(session, race_id)
-            return self._bests.of(session, race_id, row.name, stored_races.course_of(session, row))
+            course = stored_races.course_of(session, row)
+            return self._bests.of(session, race_id, row.name, course), course.spec.job
 
     def curves(self, race_id: str) -> Curves:
         """What its figure of throughput draws. Raises NotFound, and Conflict for a race with one condition."""
@@ -262,7 +276,10 @@ class Races:
         return found
 
     def _why(self, fast: str, slow: str) -> str | None:
-        return self._causes.get((fast, slow), lambda: self._drawing.run(answers.cause_of, fast, slow))
+        try:
+            return self._causes.get((fast, slow), lambda: self._drawing.run(answers.cause_of, fast, slow))
+        except Busy:  # whoever asks again is told
+            return None
 
 
 def _in_the_race(error: UserError, spec: RaceSpec, cell: Cell, begin: int) -> UserError:

@@ -78,6 +78,16 @@ def test_a_race_says_which_plan_is_best_by_each_criterion(
     assert first["sent_bytes"] == pytest.approx(8 * 1000 + (6 + 0.4 / 0.5) * 1000)
     assert first["low"] < 0.41 < first["high"]
     assert not any("one seed" in note for note in found["notes"])
+    address = f"/api/v1/races/{race['id']}/figures/learning"
+    drawn = api.get(address, params={"by": "time"})
+    assert drawn.status_code == 200
+    assert "parameter-server: 76.00 % (" in drawn.json()["layout"]["meta"]["alt"]
+    assert (
+        api.get(address, headers={"If-None-Match": drawn.headers["ETag"]}, params={"by": "time"}).status_code
+        == 304
+    )
+    refused = api.get(address, params={"condition": 1})
+    assert (refused.status_code, refused.json()["errors"][0]["remedy"]) == (422, "Use 0")
 
 
 def test_a_report_holds_the_answer_where_jobs_were_evaluated(

@@ -6,13 +6,15 @@ interface Props {
   label: string;
   /** Why there may be a dash. */
   none?: string;
+  /** Where a row is a card, it takes half a line, not a quarter. */
+  half?: boolean;
   children: ReactNode;
 }
 
 /** A number in a list of jobs: under its column's name where a row is a card. */
-export function NumberCell({ label, none, children }: Props) {
+export function NumberCell({ label, none, half, children }: Props) {
   return (
-    <Table.Td data-label={label} className="ty-number ty-right">
+    <Table.Td data-label={label} className={`ty-number ty-right${half ? " ty-half" : ""}`}>
       {none ? <OrWhyNot why={none}>{children}</OrWhyNot> : children}
     </Table.Td>
   );

@@ -73,6 +73,8 @@ export interface CompareSearch {
 
 /** What the page of one race shows. */
 export interface RankingsSearch {
+  /** Over what it draws how plans learned. */
+  by?: By;
   /** Which part of its x axis a figure shows, as `throughput:7:8`. */
   zoom?: string[];
 }
@@ -212,7 +214,8 @@ export function compareSearch(raw: Raw): CompareSearch {
 }
 
 export function rankingsSearch(raw: Raw): RankingsSearch {
-  return compact({ zoom: list(raw.zoom) });
+  const by = BYS.find((name) => name === raw.by);
+  return compact({ by, zoom: list(raw.zoom) });
 }
 
 export function jobSearch(raw: Raw): JobSearch {

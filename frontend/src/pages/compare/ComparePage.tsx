@@ -1,7 +1,8 @@
-import { Group, SegmentedControl, Select, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { Group, Select, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { jobQuery, summaryQuery } from "../../api/queries";
+import { ByControl } from "../../components/ByControl";
 import { ChooseJobs } from "../../components/ChooseJobs";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
@@ -16,7 +17,6 @@ import { SettingsTable } from "./SettingsTable";
 import { SideBySide } from "./SideBySide";
 
 const route = getRouteApi("/compare");
-const BY = { step: "Steps", samples: "Samples", bytes: "Bytes", time: "Time" } as const;
 const AS_SERVED = "auto";
 /** Percent of the points that a moving average spans; the axis of each chart says what was done. */
 const SMOOTHINGS = [
@@ -68,14 +68,7 @@ export function ComparePage() {
               value={search.smooth === undefined ? AS_SERVED : String(search.smooth)}
               onChange={(value) => set({ smooth: value === AS_SERVED ? undefined : Number(value) })}
             />
-            <SegmentedControl
-              size="xs"
-              aria-label="Over what"
-              data-testid="compare-by"
-              value={by}
-              onChange={(by) => set({ by: by as CompareSearch["by"], zoom: undefined })}
-              data={Object.entries(BY).map(([value, label]) => ({ value, label }))}
-            />
+            <ByControl testId="compare-by" by={by} onBy={(by) => set({ by, zoom: undefined })} />
           </Group>
         )}
       </Group>

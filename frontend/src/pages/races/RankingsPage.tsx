@@ -16,6 +16,7 @@ import { refusedEverywhere } from "../../lib/ranking";
 import { SPEED_WORDS } from "../../lib/speedWords";
 import { withZoom, zoomsOf } from "../../lib/zoom";
 import { AddMember } from "./AddMember";
+import { BestPanel } from "./BestPanel";
 import { CancelRace } from "./CancelRace";
 import { DeleteRace } from "./DeleteRace";
 import { NextSteps } from "./NextSteps";
@@ -28,7 +29,7 @@ const route = getRouteApi("/races/$raceId");
 /** One race: under each condition who is fastest, by how much, and why. */
 export function RankingsPage() {
   const { raceId } = route.useParams();
-  const { zoom } = route.useSearch();
+  const { by = "samples", zoom } = route.useSearch();
   const navigate = route.useNavigate();
   const found = useQuery(rankingsQuery(raceId));
   const race = found.data;
@@ -97,6 +98,19 @@ export function RankingsPage() {
           <b>{name}</b> takes no part under any condition: {reason}
         </Text>
       ))}
+      {race.spec.job.fidelity !== "rehearse" && (
+        <BestPanel
+          race={race}
+          by={by}
+          onBy={(chosen) =>
+            void navigate({
+              search: (previous) => ({ ...previous, by: chosen }),
+              replace: true,
+              resetScroll: false,
+            })
+          }
+        />
+      )}
       {race.rankings.length > 1 && (
         <RaceFigure
           raceId={race.id}
