@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 FIGURES = {
-    "race-ranking": {"race-throughput"},
+    "race-ranking": {"race-throughput", "race-learning-0", "race-learning-1"},
     "race-why": {"race"},
     "compare": {"compare-loss", "compare-accuracy", "compare-throughput", "step-time"},
     "job-overview": {"loss", "throughput", "step-time", "speed-up", "memory"},

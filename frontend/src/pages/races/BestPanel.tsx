@@ -37,7 +37,7 @@ export function BestPanel({ race, by, onBy }: Props) {
                 {capital(condition.sentence)}
               </Title>
             </div>
-            <Verdicts condition={condition} />
+            <Verdicts race={race.name} condition={condition} />
             <Numbers race={race.name} best={best} condition={condition} />
             <Group justify="space-between" gap="xs">
               <Title order={3} fz="sm">
@@ -57,33 +57,35 @@ export function BestPanel({ race, by, onBy }: Props) {
   );
 }
 
-function Verdicts({ condition }: { condition: BestCondition }) {
+function Verdicts({ race, condition }: { race: string; condition: BestCondition }) {
   return (
-    <Table className="ty-table" data-testid="best-verdicts">
-      <Table.Thead>
-        <Table.Tr>
-          <Table.Th w={190}>Criterion</Table.Th>
-          <Table.Th>Verdict</Table.Th>
-          <Table.Th>Reason</Table.Th>
-        </Table.Tr>
-      </Table.Thead>
-      <Table.Tbody>
-        {condition.criteria.map(({ name, title, at, verdict, reason }) => (
-          <Table.Tr key={name}>
-            <Table.Td>
-              {title}
-              {at && (
-                <Text span display="block" size="xs" c="dimmed">
-                  {at}
-                </Text>
-              )}
-            </Table.Td>
-            <Table.Td data-label="Verdict">{verdict}</Table.Td>
-            <Table.Td data-label="Reason">{reason ?? NONE}</Table.Td>
+    <TakeTable file={`${race} verdicts ${condition.condition}`}>
+      <Table className="ty-table" data-testid="best-verdicts">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th w={190}>Criterion</Table.Th>
+            <Table.Th>Verdict</Table.Th>
+            <Table.Th>Reason</Table.Th>
           </Table.Tr>
-        ))}
-      </Table.Tbody>
-    </Table>
+        </Table.Thead>
+        <Table.Tbody>
+          {condition.criteria.map(({ name, title, at, verdict, reason }) => (
+            <Table.Tr key={name}>
+              <Table.Td>
+                {title}
+                {at && (
+                  <Text span display="block" size="xs" c="dimmed">
+                    {at}
+                  </Text>
+                )}
+              </Table.Td>
+              <Table.Td data-label="Verdict">{verdict}</Table.Td>
+              <Table.Td data-label="Reason">{reason ?? NONE}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </TakeTable>
   );
 }
 

@@ -31,8 +31,8 @@ export function LearningFigure({ raceId, name, condition, by }: Props) {
         <PlotlyChart
           figure={figure}
           label={`How each plan learned: ${figure.layout.meta?.alt ?? ""}`}
-          file={() => `${name} learning by ${by}`}
-          testId="figure-race-learning"
+          file={() => `${name} learning ${condition || ""} by ${by}`}
+          testId={`figure-race-learning-${condition}`}
           pending={query.isPlaceholderData}
           onDrawn={(ms) => drawn(options.queryKey, ms)}
         />
