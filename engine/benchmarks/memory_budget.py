@@ -33,7 +33,7 @@ from engine.axes.memory import ACTIVATIONS
 from engine.axes.memory_options import SwapOptions
 from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
-from engine.benchmarks.memory_peaks import MIB, OPTIMIZER, asked, batch
+from engine.benchmarks.memory_peaks import MECHANISMS, MIB, OPTIMIZER, asked, batch
 from engine.errors import UserError
 from engine.inputs.task import classification
 from engine.liveness.fitting import Fitter, Wanted
@@ -52,7 +52,8 @@ QUICK: dict[str, int] = {"resnet-digits": 256, "vgg-small": 32, "bn-cnn": 512}
 BUDGETS = (0.9, 0.8, 0.7, 0.6, 0.5)
 """Of what a step holds that keeps everything; those that are possible."""
 WARM_UP = 3
-KEEP, PLAIN = "keep", "plain loop"
+KEEP = next(row.name for row in ACTIVATIONS if "as-is" in row.traits)
+PLAIN = "plain loop"
 
 
 class Way(NamedTuple):
@@ -146,7 +147,7 @@ def budgets(name: str, samples: int) -> dict[str, dict[str, Asked]]:
         choices = {
             each.layer: Asked(each.activations, options_of(ACTIVATIONS[each.activations], each.options, ""))
             for each in fitted.layers
-            if each.activations != "keep"
+            if "as-is" not in ACTIVATIONS[each.activations].traits
         }
         if choices not in found.values():
             found[f"budget {share:.0%}: {fitted.budget / MIB:.0f} MiB"] = choices
@@ -158,7 +159,7 @@ def ways(
 ) -> dict[str, Callable[[], Way]]:
     """How each way is made, by name."""
     described = described_as(name)
-    own = {mechanism: asked(described, mechanism) for mechanism in (KEEP, "swap", "recompute")}
+    own = {mechanism: asked(described, mechanism) for mechanism in MECHANISMS}
     found: dict[str, Callable[[], Way]] = {}
     for at, (way, choices) in enumerate({**own, **budgeted}.items()):
         folder = scratch / str(at)
@@ -235,7 +236,7 @@ def rows(peak: Mapping[str, int], spent: Mapping[str, list[float]]) -> list[dict
 
 def against(way: str) -> str:
     """The way whose time it is compared with."""
-    return KEEP if way in (KEEP, "swap", "recompute") or way.startswith("budget") else PLAIN
+    return KEEP if way in MECHANISMS or way.startswith("budget") else PLAIN
 
 
 def main() -> None:
