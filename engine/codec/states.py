@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from engine.checkpoint.part import nested, parted, under
-from engine.codec.base import UnitCodec
+from engine.codec.base import SummedCodec, UnitCodec
 
-Codecs = Mapping[str, Mapping[int, UnitCodec]]
+Codecs = Mapping[str, Mapping[int, UnitCodec] | Mapping[int, SummedCodec]]
 """By what they are for, then by unit."""
 
 

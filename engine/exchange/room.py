@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from engine.checkpoint.part import nested, under
+from engine.checkpoint.part import nested, parted, under
 from engine.codec.base import UnitCodec
 from engine.codec.difference import Difference
+from engine.consistency.policy import Policy
+from engine.protocol.assembly import homes_of
 from engine.protocol.home import Home
 from engine.state.choice import Choice
 from engine.state.host_memory import has
@@ -86,3 +88,64 @@ class Room:
 def present(parts: list[Tensor], mask: bytes) -> list[Tensor]:
     """The pieces whose presence bit is set."""
     return [part for index, part in enumerate(parts) if has(mask, index)] if mask else parts
+
+
+def rooms_of(
+    choice: Choice,
+    initial: Mapping[str, Tensor],
+    make_updater: Callable[[Choice, list[Tensor]], PieceUpdater],
+    *,
+    shard: int,
+    workers: int,
+    policy: Callable[[], Policy],
+    rank_order: bool,
+) -> list[Room]:
+    """Of one unit on shard `shard`: one for each of its phases. The other arguments are the shard's own."""
+    unit, sender = choice.unit, f"shard {shard}"
+    homes = homes_of(unit, choice.layer, workers=workers, policy=policy, rank_order=rank_order)
+    codec = choice.codec(sender, sums=True)
+    dtype: torch.dtype = getattr(torch, unit.dtype)
+    if choice.flow.answer != "parameters":
+        counts = [[count] for count in unit.phases] or [[s.count for s in unit.segments]]
+        return [
+            Room(choice=choice, codec=codec, home=home, updater=None, dtype=dtype, counts=each)
+            for home, each in zip(homes, counts, strict=True)
+        ]
+    (home,) = homes
+    pieces = [initial[s.parameter].detach().reshape(-1)[s.start : s.stop].clone() for s in unit.segments]
+    differences = {}
+    if choice.answers_differences:
+        differences = _differences(choice, pieces, sender, range(workers), lockstep=policy().lockstep)
+    return [
+        Room(
+            choice=choice,
+            codec=codec,
+            home=home,
+            updater=make_updater(choice, pieces),
+            dtype=dtype,
+            counts=[len(piece) for piece in pieces],
+            answer=pieces,
+            differences=differences,
+        )
+    ]
+
+
+def _differences(
+    choice: Choice, parts: list[Tensor], sender: str, ranks: range, *, lockstep: bool
+) -> dict[int, Difference]:
+    """By rank: what the worker begins with."""
+    if lockstep:
+        return dict.fromkeys(ranks, Difference(choice.answer_codec(sender), parts))
+    return {rank: Difference(choice.answer_codec(f"{sender} to worker {rank}"), parts) for rank in ranks}
+
+
+def states_of(rooms: Sequence[Room]) -> dict[str, Tensor]:
+    """Of all phases of a unit: what later steps need of earlier ones (`Room.state`)."""
+    return nested({number: room.state() for number, room in enumerate(rooms)})
+
+
+def load_states(rooms: Sequence[Room], state: Mapping[str, Tensor], step: int) -> None:
+    """Go on with `step` from `states_of` the same rooms."""
+    phases = parted(state)
+    for number, room in enumerate(rooms):
+        room.load(phases.get(str(number), {}), step)

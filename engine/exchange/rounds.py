@@ -14,7 +14,7 @@ from functools import partial
 from torch import Tensor
 
 from engine.codec.base import beginnings
-from engine.codec.states import load_states, states_of
+from engine.codec.states import Codecs, load_states, states_of
 from engine.exchange.base import Surroundings
 from engine.exchange.phases import Phases
 from engine.plan.rounds import Algorithm, ReceiveChunk, Span
@@ -46,6 +46,7 @@ class RoundsAllreduce:
         sender = f"worker {context.rank}"
         self._codecs = {index: choice.codec(sender) for index, choice in context.choices.items()}
         self._phases = Phases(context.choices, context.recording)
+        self._remembering: Codecs = {"hop": self._codecs, "phases": self._phases.codecs}
         self._lock = threading.Lock()
         """Around the machine: parts come in the lane's thread and leave in the I/O thread."""
         self._masks: dict[tuple[int, int], bytes] = {}
@@ -105,11 +106,11 @@ class RoundsAllreduce:
 
     def state(self) -> dict[str, Tensor]:
         """See `Resumes`."""
-        return states_of({"hop": self._codecs})
+        return states_of(self._remembering)
 
     def load(self, state: Mapping[str, Tensor], step: int) -> None:
         """See `Resumes`; messages say their step themselves."""
-        load_states({"hop": self._codecs}, state)
+        load_states(self._remembering, state)
 
     def finish(self, unit: Unit, step: int) -> None:
         """Nothing is left to compute."""

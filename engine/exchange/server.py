@@ -138,11 +138,11 @@ class ServerExchange:
 
     def state(self) -> dict[str, Tensor]:
         """See `Resumes`."""
-        return states_of({"push": self._codecs, "answer": self._answers})
+        return states_of(self._remembering)
 
     def load(self, state: Mapping[str, Tensor], step: int) -> None:
         """See `Resumes`."""
-        load_states({"push": self._codecs, "answer": self._answers}, state)
+        load_states(self._remembering, state)
         self._machine.begin_at(step)
 
     def versions(self) -> list[int]:

@@ -17,11 +17,9 @@ from torch import Tensor
 
 from engine.checkpoint.part import parted
 from engine.checkpoint.shard_cuts import ShardCuts
-from engine.codec.difference import Difference
 from engine.consistency.policy import Policy
-from engine.exchange.room import Room, present
+from engine.exchange.room import Room, load_states, present, rooms_of, states_of
 from engine.instrumentation.writes import unequal
-from engine.protocol.assembly import homes_of
 from engine.protocol.errors import OutOfStepError
 from engine.protocol.instructions import Add, Content, Drop, Instruction, Keep, Send, Update
 from engine.protocol.messages import Lane, Message, Payload
@@ -89,7 +87,16 @@ class Shard:
         self._earlier: dict[int, list[tuple[int, int]]] = defaultdict(list)
         """By rank: the steps (first, end) that it contributed before it was lost."""
         self._rooms = {
-            choice.unit.index: self._rooms_of(choice, initial, make_updater) for choice in choices.values()
+            choice.unit.index: rooms_of(
+                choice,
+                initial,
+                make_updater,
+                shard=index,
+                workers=workers,
+                policy=policy,
+                rank_order=deterministic,
+            )
+            for choice in choices.values()
         }
         """By unit: one for each of its phases. All but pushes are for the last one."""
 
@@ -103,8 +110,8 @@ class Shard:
     def load(self, state: Mapping[str, Tensor], step: int) -> None:
         """Go on with `step` from what `cuts` has saved of the same shard, before any message has come."""
         units = parted(state)
-        for index, room in self._rooms.items():
-            room.load(units.get(str(index), {}), step)
+        for index, rooms in self._rooms.items():
+            load_states(rooms, units.get(str(index), {}), step)
 
     def place(self, header: Header) -> None:
         """Gradients arrive in scratch buffers: they are added at once."""
@@ -137,7 +144,7 @@ class Shard:
         else:
             self._waits_from_now(room)
             if self._cuts is not None:
-                self._cuts.reached(header.unit, header.step, room.state)
+                self._cuts.reached(header.unit, header.step, lambda: states_of(rooms))
             try:
                 found = room.home.pushed(header.origin, header.step, header.version, incarnation)
             except OutOfStepError as error:
@@ -250,46 +257,6 @@ class Shard:
 
     def _every_room(self) -> list[Room]:
         return [room for rooms in list(self._rooms.values()) for room in rooms]
-
-    def _rooms_of(
-        self,
-        choice: Choice,
-        initial: Mapping[str, Tensor],
-        make_updater: Callable[[Choice, list[Tensor]], PieceUpdater],
-    ) -> list[Room]:
-        unit, sender = choice.unit, f"shard {self.index}"
-        homes = homes_of(
-            unit, choice.layer, workers=self._workers, policy=self._policy, rank_order=self._deterministic
-        )
-        codec = choice.codec(sender, sums=True)
-        dtype: torch.dtype = getattr(torch, unit.dtype)
-        if choice.flow.answer != "parameters":
-            counts = [[count] for count in unit.phases] or [[s.count for s in unit.segments]]
-            return [
-                Room(choice=choice, codec=codec, home=home, updater=None, dtype=dtype, counts=each)
-                for home, each in zip(homes, counts, strict=True)
-            ]
-        (home,) = homes
-        pieces = [initial[s.parameter].detach().reshape(-1)[s.start : s.stop].clone() for s in unit.segments]
-        return [
-            Room(
-                choice=choice,
-                codec=codec,
-                home=home,
-                updater=make_updater(choice, pieces),
-                dtype=dtype,
-                counts=[len(piece) for piece in pieces],
-                answer=pieces,
-                differences=self._differences(choice, pieces) if choice.answers_differences else {},
-            )
-        ]
-
-    def _differences(self, choice: Choice, parts: list[Tensor]) -> dict[int, Difference]:
-        """By rank: what the worker begins with."""
-        sender, ranks = f"shard {self.index}", range(self._workers)
-        if self._policy().lockstep:
-            return dict.fromkeys(ranks, Difference(choice.answer_codec(sender), parts))
-        return {rank: Difference(choice.answer_codec(f"{sender} to worker {rank}"), parts) for rank in ranks}
 
     def _add(self, room: Room, add: Add, header: Header, payload: Payload) -> None:
         """Add a contribution to the sums; the first one overwrites what an older step left there."""

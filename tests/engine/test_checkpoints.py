@@ -38,6 +38,7 @@ MORE: dict[str, Case] = {
     "ring": ("ring-allreduce", {}, {}),
     "tree, qsgd": ("tree-allreduce", {"codec": "qsgd"}, {}),
     "ring, powersgd": ("ring-allreduce", {"codec": "powersgd"}, {}),
+    "servers, powersgd": ("parameter-server", {"update": "worker", "codec": "powersgd"}, {}),
     "servers, one-bit": ("parameter-server", {"codec": "one-bit"}, {}),
     "servers, deferred": ("parameter-server-deferred", {**DEDICATED, "codec": "top-k"}, {}),
     "servers, workers update": ("p3", {"update": "worker", "codec": "top-k"}, {}),
