@@ -57,6 +57,11 @@ class ServerExchange:
         }
         self._machine = Served({index: _served(context, choice) for index, choice in context.choices.items()})
         self._phases = Phases(context.choices, context.recording)
+        self._remembering: Codecs = {
+            "push": self._codecs,
+            "answer": self._answers,
+            "phases": self._phases.codecs,
+        }
         self._later = Later(context.endpoint, context.rank, context.choices, context.recording)
 
     def begin_step(self, step: int) -> None:
