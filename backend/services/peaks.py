@@ -36,7 +36,7 @@ class Peaks:
         """Of worker 0. Raises UserError where a plan is refused, and for what nobody predicts, Busy where too many ask,
         and Left where the asker is gone."""
         planned = self._planner.plan(spec, asker)
-        request = request_for(spec, planned.plan, planned.description)
+        request = request_for(planned.placed, planned.plan, planned.description)
         assert isinstance(planned.plan, Plan)
         peak = self._predictor.predict(spec, request, PREDICT, _peak, asker)
         return MemoryView(worker=0, memory=worker_memory(spec, planned.plan, planned.description, peak))

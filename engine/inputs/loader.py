@@ -11,7 +11,7 @@ import queue
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 
 import numpy as np
 import torch
@@ -119,7 +119,7 @@ class Loader:
         batches = self._from(first)
         if self._prefetch:
             before = drawn()
-            batches = chain([next(batches)], batches)
+            batches = _led([next(batches)], batches)
             if drawn() == before:
                 batches = _ahead(batches, self._prefetch)
             else:
@@ -182,6 +182,12 @@ class Loader:
                 "Give it a method target_count(indices): how many targets of these samples count",
             )
         return found
+
+
+def _led(first: list[StepBatch], batches: Iterator[StepBatch]) -> Iterator[StepBatch]:
+    """What is in `first`, and then the others. (`itertools.chain` would hold it for as long as the job runs.)"""
+    yield first.pop()
+    yield from batches
 
 
 def _ahead(batches: Iterator[StepBatch], depth: int) -> Iterator[StepBatch]:

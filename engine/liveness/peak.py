@@ -6,7 +6,7 @@ of each micro-batch, then the update, after which gradients are forgotten. `Ledg
 its state. What a mechanism holds beside that while it learns shows in `first`.
 
 Held to the allocator's own count on real steps by a test. Not in it: what replica and exchange hold beside the model
-(`engine/plan/memory.py` declares it), batches that are read ahead, checksums and copies of small buffers that
+(`engine/plan/memory.py` declares it), checksums and copies of small buffers that
 recomputation makes, what waits to be written to disk, and what no allocator of PyTorch's counts: libraries, code, the
 heap's gaps.
 """
@@ -87,10 +87,12 @@ def peak_of(
     choices: Mapping[str, Asked],
     *,
     micro_batches: int = 1,
+    batches: int = 1,
     updated: Collection[str] | None = None,
 ) -> Peak:
     """Of a worker that trains all of `model` on batches as these. Model and batch are on `meta`. `choices`: of the
-    layers that do not keep their activations, by name. `updated`: the layers whose optimizer is here; None: all. Raises
+    layers that do not keep their activations, by name. `batches`: so many are there at a time, those
+    read ahead with the one in use. `updated`: the layers whose optimizer is here; None: all. Raises
     UserError as a worker does that is given them, and whatever a model raises that looks at values."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with ExitStack() as surroundings:
@@ -100,6 +102,8 @@ def peak_of(
         ledger.book(model.parameters(), Holder("parameters"))
         ledger.book(model.buffers(), Holder("buffers"))
         ledger.book(tree_leaves([inputs, targets]), Holder("inputs"))
+        ahead = torch.empty((batches - 1) * ledger.held_by("inputs"), dtype=torch.uint8, device="meta")
+        ledger.book([ahead], Holder("inputs"))
         site = Site(
             part=model,
             device=torch.device("meta"),

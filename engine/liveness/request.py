@@ -114,6 +114,7 @@ def _peak(
         from_plain(OptimizerSpec, request["optimizer"], "optimizer"),
         choices,
         micro_batches=request["micro_batches"],
+        batches=request["batches"],
         updated=request["updated"],
     )
 

@@ -295,6 +295,11 @@ class Input:
         if not 0 <= self.prefetch <= 64:
             raise UserError("prefetch", self.prefetch, "must be from 0 to 64", "Use 1 or 2")
 
+    @property
+    def ahead(self) -> int:
+        """Batches that are there at the most beside the one in use: one more waits until there is room for it."""
+        return self.prefetch + 1 if self.prefetch else 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
