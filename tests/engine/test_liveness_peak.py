@@ -238,26 +238,49 @@ CONVOLUTIONS = [
     (nn.ConvTranspose2d, 2, 128, 64, 3, 1),
     (nn.ConvTranspose3d, 8, 32, 32, 5, 2),
 ]
+TRANSPOSED: list[tuple[type[nn.Module], int, int, int, int, dict[str, Any]]] = [
+    (nn.ConvTranspose1d, 8, 64, 64, 4, {"stride": 2}),
+    (nn.ConvTranspose2d, 8, 64, 64, 4, {"stride": 2}),
+    (nn.ConvTranspose2d, 8, 60, 60, 3, {"stride": 2}),
+    (nn.ConvTranspose2d, 8, 64, 64, 3, {"stride": 2, "bias": False}),
+    (nn.ConvTranspose2d, 4, 512, 512, 3, {"stride": 2}),
+    (nn.ConvTranspose2d, 16, 64, 3, 4, {"stride": 2}),
+    (nn.ConvTranspose2d, 16, 3, 64, 4, {"stride": 2}),
+    (nn.ConvTranspose2d, 16, 64, 2, 3, {}),
+    (nn.ConvTranspose2d, 8, 64, 64, 3, {"stride": 2, "groups": 4}),
+    (nn.ConvTranspose2d, 8, 64, 64, 4, {"stride": 2, "groups": 64}),
+    (nn.ConvTranspose2d, 8, 64, 64, 3, {"dilation": 2}),
+    (nn.ConvTranspose2d, 16, 32, 32, 3, {"stride": 2, "dilation": 2}),
+    (nn.ConvTranspose3d, 8, 16, 16, 3, {"stride": 2}),
+    (nn.ConvTranspose3d, 8, 16, 16, 3, {"stride": 2, "groups": 4}),
+    (nn.Conv3d, 8, 64, 64, 3, {"groups": 4}),
+    (nn.Conv2d, 16, 48, 48, 5, {"groups": 12}),
+    (nn.Conv2d, 16, 64, 64, 3, {"groups": 64, "stride": 2}),
+]
 SIDES = {1: 400, 2: 10, 3: 6}
 
 
-@pytest.mark.parametrize(("layer", "samples", "inputs", "outputs", "kernel", "groups"), CONVOLUTIONS)
+@pytest.mark.parametrize(
+    ("layer", "samples", "inputs", "outputs", "kernel", "options"),
+    [*((*row, {"groups": groups}) for *row, groups in CONVOLUTIONS), *TRANSPOSED],
+)
 def test_what_a_convolution_holds_while_it_runs_is_counted(
     layer: type[nn.Module],
     samples: int,
     inputs: int,
     outputs: int,
     kernel: int,
-    groups: int,
+    options: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    """Small and large batches and weights, images and activations, groups: oneDNN copies some of it, or none."""
+    """Small and large batches and weights, images and activations, groups, strides: oneDNN copies some of it, or none,
+    and PyTorch the result."""
     dimensions = int(layer.__name__[-2])
 
     def make() -> nn.Module:
         return nn.Sequential(
             getattr(nn, f"Conv{dimensions}d")(inputs, inputs, 1, groups=inputs),
-            layer(inputs, outputs, kernel, groups=groups),
+            layer(inputs, outputs, kernel, **options),
             getattr(nn, f"AdaptiveAvgPool{dimensions}d")(1),
             nn.Flatten(),
         )
