@@ -31,7 +31,7 @@ from backend.schemas.figures import Race
 from backend.schemas.health import Health
 from backend.schemas.jobs import AttemptPage, Deletion, Job, JobGroups, JobPage, JobSummary, TransitionPage
 from backend.schemas.links import Links
-from backend.schemas.memory import MemoryView
+from backend.schemas.memory import LargestBatchView, MemoryView
 from backend.schemas.plans import PlanView
 from backend.schemas.races import RacePage, RaceSummary, RaceView
 from backend.schemas.staleness import Staleness
@@ -93,6 +93,12 @@ class Client(Connection):
     def memory(self, spec: JobSpec | Mapping[str, Any]) -> MemoryView:
         """What a worker of the job would hold in memory, by layer: predicted, and declared by its plan."""
         return self._read(MemoryView, "POST", "/plans/memory", json=to_plain(spec))
+
+    def largest_batch(self, spec: JobSpec | Mapping[str, Any], memory: str | int) -> LargestBatchView:
+        """The largest batch of the job that fits a worker of `memory` (`16GiB`, or bytes), for each way to treat
+        activations. It may take a minute."""
+        path, query = "/plans/largest-batch", {"memory": memory}
+        return self._read(LargestBatchView, "POST", path, json=to_plain(spec), params=query)
 
     def jobs(self, *, limit: int | None = None, **filters: Any) -> Iterator[JobSummary]:
         """Jobs, newest first or by `sort`, page by page; `filters`: sort, state, strategy, model, dataset, rehearsed,

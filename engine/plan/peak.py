@@ -26,8 +26,9 @@ class Peak:
     total: int
     """All of it."""
     parts: dict[str, int]
-    """Parameters, buffers, inputs (with batches that are read ahead), gradients, optimizer state, activations (made in forward), derivatives (of
-    activations; and what comes back from a second tier of memory) and kernels (what one holds while it runs)."""
+    """Parameters, buffers, inputs (with batches that are read ahead), gradients, optimizer state, activations (made in
+    forward), derivatives (of activations; and what comes back from a second tier of memory) and kernels (what one holds
+    while it runs)."""
     saved: dict[str, int]
     """By layer: what was made in its forward, and in what follows it up to the next layer, and is there when
     backward begins."""

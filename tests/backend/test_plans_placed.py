@@ -12,6 +12,7 @@ from backend.services.describing import Allowance
 from backend.services.inventory import Inventory
 from backend.services.peaks import Peaks
 from backend.services.plans import Planner
+from backend.services.predicting import Predictor
 from engine.errors import UserError
 from tests.plans import described, job
 
@@ -44,8 +45,8 @@ def test_where_auto_comes_to_the_cpu_it_does(device: str, gpus: int) -> None:
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_no_memory_is_predicted_where_auto_comes_to_cuda(gpus: int) -> None:
     """A GPU's kernels hold something else than the host's."""
-    peaks = Peaks(planner(gpus), Allowance(seconds=0.001, memory_bytes=0))
+    predictor = Predictor(Allowance(seconds=0.001, memory_bytes=0))
     with pytest.raises(UserError) as caught:
-        peaks.predict(job("single", 1))
-    peaks.close()
+        Peaks(planner(gpus), predictor).predict(job("single", 1))
+    predictor.close()
     assert (caught.value.field == "cluster.device") == (gpus > 0), caught.value.rule

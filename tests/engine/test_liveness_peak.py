@@ -216,6 +216,14 @@ def test_a_prediction_takes_as_long_for_many_micro_batches_as_for_few(tmp_path: 
     assert found == compared(make, batch, "recompute", tmp_path, ADAM, micro_batches=6)
 
 
+def test_batches_that_are_read_ahead_are_there_all_the_time() -> None:
+    make, batch = MODELS["vgg-small"]
+    one, four = predicted(make, batch, "keep"), predicted(make, batch, "keep", batches=4)
+    inputs = sum(tensor.nbytes for tensor in batch())
+    assert (one.parts["inputs"], four.parts["inputs"]) == (inputs, 4 * inputs)
+    assert four.total - one.total == 3 * inputs
+
+
 def test_a_layer_that_a_server_updates_has_no_optimizer_here() -> None:
     make, batch = MODELS["vgg-small"]
     here = predicted(make, batch, "keep", updated=["fc8"])
