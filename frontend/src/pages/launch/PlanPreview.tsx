@@ -2,6 +2,7 @@ import { Button, Group, Loader, Modal, Paper, Skeleton, Text, Title } from "@man
 import { useDisclosure, useMediaQuery } from "@mantine/hooks";
 import { IconTable } from "@tabler/icons-react";
 import type { JobSpec, Override, PlanView } from "../../api/types";
+import { LargestBatch } from "../../components/LargestBatch";
 import { PlanTable } from "../../components/PlanTable";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
@@ -78,11 +79,18 @@ function Answer({ preview }: { preview: ReturnType<typeof usePlanPreview> }) {
       <>
         <Found plan={preview.data} again={preview.outdated && !preview.held} dimmed={preview.held} />
         {!preview.outdated && !preview.held && preview.data.peer === null && (
-          <WorkerMemory
-            key={preview.asked}
-            spec={() => JSON.parse(preview.asked) as JobSpec}
-            file={preview.data.strategy}
-          />
+          <>
+            <WorkerMemory
+              key={preview.asked}
+              spec={() => JSON.parse(preview.asked) as JobSpec}
+              file={preview.data.strategy}
+            />
+            <LargestBatch
+              key={`${preview.asked} largest`}
+              spec={() => JSON.parse(preview.asked) as JobSpec}
+              file={preview.data.strategy}
+            />
+          </>
         )}
       </>
     );
