@@ -1,7 +1,8 @@
 """Host kernels: what PyTorch computes otherwise on the host than on tensors without values, as far as memory shows it.
 
 `on_the_host` lets operations that PyTorch composes of others on `meta` tensors be the single ones that it takes on the
-host: oneDNN's LSTM, whose workspace is saved for backward, and fused attention. `needs` says what kernels hold while
+host: oneDNN's LSTM, whose workspace is saved for backward, other recurrent layers (`host_recurrent.py`), and fused
+attention. `needs` says what kernels hold while
 they run beside what they return: oneDNN's copies of a convolution's tensors in blocks of channels.
 
 Sizes are those of oneDNN as PyTorch 2.13 has it (rnn_utils.cpp of oneDNN: `set_workspace_sizes`), held to the
@@ -19,6 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.library import _scoped_library
+
+from engine.liveness.host_recurrent import COMPOSED
 
 _PAGE = 4096
 _FLOAT = 4
@@ -350,4 +353,5 @@ _COMPUTED: dict[Any, Callable[..., Any]] = {
     _ATEN.lstm.input: _lstm,
     _ATEN.scaled_dot_product_attention.default: _attention,
     _ATEN.linear.default: _linear,
+    **COMPOSED,
 }

@@ -35,7 +35,7 @@ from engine.memory.mechanism import Passes, Site
 from engine.plan.description import ModelDescription
 from engine.plan.peak import PARTS, Peak
 from engine.plan.updates import OptimizerSpec
-from engine.state.computation import Computation
+from engine.state.computation import Computation, Memory
 from engine.state.recording import Recording
 from engine.state.updates import build_optimizer
 
@@ -89,11 +89,12 @@ def peak_of(
     micro_batches: int = 1,
     batches: int = 1,
     updated: Collection[str] | None = None,
+    memory: Memory | None = None,
 ) -> Peak:
     """Of a worker that trains all of `model` on batches as these. Model and batch are on `meta`. `choices`: of the
-    layers that do not keep their activations, by name. `batches`: so many are there at a time, those
-    read ahead with the one in use. `updated`: the layers whose optimizer is here; None: all. Raises
-    UserError as a worker does that is given them, and whatever a model raises that looks at values."""
+    layers that do not keep their activations, by name. `batches`: so many are there at a time, those read ahead with
+    the one in use. `updated`: the layers whose optimizer is here; None: all. `memory`: in place of what the layers ask
+    for. Raises UserError as a worker does that is given them, and whatever a model raises that looks at values."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with ExitStack() as surroundings:
         ledger = surroundings.enter_context(Ledger(host_kernels))
@@ -112,7 +113,7 @@ def peak_of(
             repeats=True,
             scratch="",
         )
-        computation = Computation(memory=Activations(site, described, choices))
+        computation = Computation(memory=memory or Activations(site, described, choices))
         surroundings.callback(computation.close)
         _watch(surroundings, model, described, step)
         updates = _Updates(described, trained, optimizer, updated)

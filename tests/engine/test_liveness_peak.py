@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.axes.memory import ACTIVATIONS
+from engine.axes.memory_options import ThroughTimeOptions
 from engine.inputs.task import classification
 from engine.liveness.measured import measured_peak
 from engine.liveness.peak import peak_of
@@ -119,11 +121,11 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Batch]] = {
 }
 
 
-def asked(model: nn.Module, activations: str | Mapping[str, str]) -> dict[str, Asked]:
+def asked(model: nn.Module, activations: str | Mapping[str, str | Asked]) -> dict[str, Asked]:
     names = [layer.name for layer in layers_of(model).layers if any(p.trainable for p in layer.parameters)]
     chosen = dict.fromkeys(names, activations) if isinstance(activations, str) else activations
     return {
-        name: Asked(value, options_of(ACTIVATIONS[value], {}, ""))
+        name: value if isinstance(value, Asked) else Asked(value, options_of(ACTIVATIONS[value], {}, ""))
         for name, value in chosen.items()
         if value != "keep"
     }
@@ -191,6 +193,44 @@ def test_recurrent_layers_in_pieces_of_time_are_counted(tmp_path: Path) -> None:
     }
     assert set(in_pieces.values()) == {"through-time", "keep"}
     compared(make, batch, in_pieces, tmp_path)
+
+
+class Rows(nn.Module):
+    """One recurrent layer of a kind."""
+
+    def __init__(self, kind: Callable[..., nn.Module], **options: Any) -> None:
+        super().__init__()
+        self.rows = kind(48, 96, **options)
+        self.output = nn.Linear(96 * (1 + options.get("bidirectional", False)), 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.rows(x)[0]).transpose(1, 2)
+
+
+def steps() -> tuple[Tensor, Tensor]:
+    return torch.zeros(24, 16, 48), torch.zeros(24, 16, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("piece", [1, 6])
+@pytest.mark.parametrize("kind", [nn.GRU, nn.RNN])
+def test_recurrent_layers_of_other_kinds_are_counted_in_pieces(
+    kind: Callable[..., nn.Module], piece: int, tmp_path: Path
+) -> None:
+    """The host multiplies the inputs of all of a piece's steps at once."""
+    options = ThroughTimeOptions(piece_steps=piece, slots=4)
+    chosen = {"rows": Asked("through-time", options)}
+    compared(lambda: Rows(kind), steps, chosen, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"num_layers": 2, "dropout": 0.2}, {"bidirectional": True, "batch_first": True}, {"bias": False}],
+)
+@pytest.mark.parametrize("kind", [nn.GRU, partial(nn.RNN, nonlinearity="relu")])
+def test_recurrent_layers_of_other_kinds_are_counted(
+    kind: Callable[..., nn.Module], options: dict[str, Any], tmp_path: Path
+) -> None:
+    compared(lambda: Rows(kind, **options), steps, "keep", tmp_path)
 
 
 def test_micro_batches_and_an_optimizer_of_two_states_are_counted(tmp_path: Path) -> None:
