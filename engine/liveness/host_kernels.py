@@ -174,9 +174,15 @@ def _contiguous(args: tuple[Any, ...], result: Any) -> int:
     return 0 if first.is_contiguous() else first.nbytes
 
 
+def _norm_backward(args: tuple[Any, ...], result: Any) -> int:
+    """It makes a gradient of its input before it makes the one that it fills."""
+    return 0 if result[0] is None else result[0].nbytes
+
+
 _NEEDS: dict[Any, Callable[[tuple[Any, ...], Any], int]] = {
     _ATEN.convolution: _convolution,
     _ATEN.convolution_backward: _convolution_backward,
+    _ATEN.native_batch_norm_backward: _norm_backward,
     _ATEN._log_softmax: _contiguous,
     _ATEN._softmax: _contiguous,
     _ATEN._scaled_dot_product_flash_attention_for_cpu_backward: _contiguous,

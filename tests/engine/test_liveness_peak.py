@@ -195,6 +195,15 @@ def test_recurrent_layers_in_pieces_of_time_are_counted(tmp_path: Path) -> None:
     compared(make, batch, in_pieces, tmp_path)
 
 
+@pytest.mark.parametrize("activations", ["keep", "swap"])
+def test_a_norm_has_its_gradient_twice(activations: str, tmp_path: Path) -> None:
+    def make() -> nn.Module:
+        norms = [nn.Sequential(nn.BatchNorm2d(8), nn.Hardtanh()) for _ in range(3)]
+        return nn.Sequential(*norms, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
+
+    compared(make, images(16, 8, 24), activations, tmp_path)
+
+
 class Rows(nn.Module):
     """One recurrent layer of a kind."""
 
