@@ -121,7 +121,6 @@ def test_a_model_that_looks_at_values_is_refused_with_its_line(api: TestClient, 
     assert "net.py" in answer.text
 
 
-<<<<<<< HEAD
 def test_a_plan_within_a_budget_of_memory_has_a_reason_for_each_layer(api: TestClient) -> None:
     batch = {"steps": 2, "global_batch": 512}
 
@@ -152,7 +151,8 @@ def test_a_plan_within_a_budget_of_memory_has_a_reason_for_each_layer(api: TestC
     assert "memory.budget" in refused.text
     assert "below" in refused.text
     assert api.post("/api/v1/plans", json=job_spec(memory={"budget": "lots"})).status_code == 422
-=======
+
+
 @pytest.fixture
 def deep(tmp_path: Path) -> dict[str, Any]:
     """A model of many equal blocks."""
@@ -218,4 +218,3 @@ def test_a_memory_that_holds_nothing_is_refused(room: str, api: TestClient) -> N
     assert answer.status_code == 422
     assert "memory" in answer.text
     assert ROOMS[room] in answer.text
->>>>>>> 17dc11cf (Find the largest batch that fits a given memory)
