@@ -128,7 +128,7 @@ def in_segments(name: str, model: nn.Module) -> int:
     def forward(_: nn.Module, inputs: Tensor) -> Any:
         return checkpoint_sequential(functions, segments, inputs, use_reentrant=False)
 
-    model.forward = MethodType(forward, model)  # type: ignore[method-assign]
+    model.forward = MethodType(forward, model)
     return segments
 
 

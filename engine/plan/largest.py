@@ -116,11 +116,8 @@ def way_of(name: str, found: Found, job: JobSpec, beside: int, memory: int) -> W
     moment = {"again": "a second forward", "update": "the update", "first": "the first two steps"}
     limit = "no larger batch is counted"
     if found.over is not None:
-        over = format_bytes(found.over + beside)
-        limit = (
-            f"{found.samples + 1} take {over}, more than {format_bytes(memory)},"
-            f" in {moment.get(found.when, found.when)}{at}"
-        )
+        more = format_bytes(found.over + beside - memory)
+        limit = f"{found.samples + 1} take {more} more, in {moment.get(found.when, found.when)}{at}"
     return Way(
         way=name,
         samples=found.samples,
@@ -170,8 +167,10 @@ def _text(found: LargestBatch, job: JobSpec) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (head, *rows)
     ]
-    steps = f"{job.cluster.workers} workers, {job.training.micro_batches} passes a step"
-    return "\n".join([*lines, "", f"{format_bytes(found.memory)} for each of {steps}; times: {found.rates}"])
+    job_is = f"workers: {job.cluster.workers}, passes of a step: {job.training.micro_batches}"
+    return "\n".join(
+        [*lines, "", f"a worker's memory: {format_bytes(found.memory)}, {job_is}; times: {found.rates}"]
+    )
 
 
 def slowed(part: float | None) -> str:

@@ -1,4 +1,4 @@
-import { Group, Stack, Table, TextInput } from "@mantine/core";
+import { Stack, Table, TextInput } from "@mantine/core";
 import { IconArrowsMaximize } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
@@ -26,16 +26,14 @@ export function LargestBatch({ spec, file }: Props) {
   const found = find.data;
   return (
     <Stack gap="xs" mt="sm">
-      <Group gap="sm" align="flex-end">
-        <TextInput
-          size="xs"
-          w={120}
-          label="A worker's memory"
-          value={memory}
-          onChange={(event) => setMemory(event.currentTarget.value)}
-          data-testid="largest-memory"
-        />
-      </Group>
+      <TextInput
+        size="xs"
+        w={160}
+        label="A worker's memory"
+        value={memory}
+        onChange={(event) => setMemory(event.currentTarget.value)}
+        data-testid="largest-memory"
+      />
       <AskingButton
         icon={<IconArrowsMaximize size={14} />}
         label="Find the largest batch"
