@@ -102,9 +102,9 @@ def peak_of(
         step = _Step(ledger=ledger, layers=tuple(layer.name for layer in described.layers))
         ledger.book(model.parameters(), Holder("parameters"))
         ledger.book(model.buffers(), Holder("buffers"))
-        ledger.book(tree_leaves([inputs, targets]), Holder("inputs"))
+        ledger.holder = Holder("inputs")
+        ledger.book(tree_leaves([inputs, targets]), ledger.holder)
         ahead = torch.empty((batches - 1) * ledger.held_by("inputs"), dtype=torch.uint8, device="meta")
-        ledger.book([ahead], Holder("inputs"))
         site = Site(
             part=model,
             device=torch.device("meta"),
@@ -129,6 +129,7 @@ def peak_of(
             ledger.book(updates.step(), Holder("optimizer state"))
             if number < STEPS - 1:
                 first = max(first, ledger.peak)
+        del ahead  # it was there all the time
     return _found(ledger, step, first)
 
 
