@@ -52,11 +52,15 @@ def _layers(
     for layer in range(layers):
         found = []
         for at in range(layer * directions, (layer + 1) * directions):
-            own = weights[at * each : (at + 1) * each]
-            output, final = _direction(cell, steps, hidden[at], own, back=at % directions == 1)
+            of_input, of_hidden, *others = weights[at * each : (at + 1) * each]
+            first, second = others or (None, None)
+            rows = linear(steps, of_input, first)
+            own = of_hidden, second
+            output, final = _direction(cell, rows, hidden[at], own, back=at % directions == 1)
             found.append(output)
             last.append(final)
         steps = found[0] if directions == 1 else torch.cat(found, -1)
+        del rows, output, found  # not before, as there
         if dropout and train and layer < layers - 1:
             steps = torch.dropout(steps, dropout, True)
     output = steps.transpose(0, 1) if batch_first else steps
@@ -64,15 +68,12 @@ def _layers(
 
 
 def _direction(
-    cell: Cell, steps: Tensor, hidden: Tensor, own: list[Tensor], *, back: bool
+    cell: Cell, rows: Tensor, hidden: Tensor, own: tuple[Tensor, Tensor | None], *, back: bool
 ) -> tuple[Tensor, Tensor]:
-    """(steps, n, inputs) -> (steps, n, hidden), and the last state."""
-    of_input, of_hidden, *biases = own
-    first, second = biases or (None, None)
-    rows = linear(steps, of_input, first)
+    """What comes of the inputs (steps, n, gates) -> (steps, n, hidden), and the last state."""
     outputs = []
     for gates in reversed(rows.unbind(0)) if back else rows.unbind(0):
-        hidden = cell(gates, hidden, of_hidden, second)
+        hidden = cell(gates, hidden, *own)
         outputs.append(hidden)
     return torch.stack(outputs[::-1] if back else outputs, 0), hidden
 
