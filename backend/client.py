@@ -22,6 +22,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from backend.connection import ApiError, Connection, ServerUnreachableError
+from backend.drawn import drawn
 from backend.lifecycle import said
 from backend.races.spec import RaceSpec
 from backend.schemas.base import Schema
@@ -394,10 +395,3 @@ class Client(Connection):
     def health(self) -> Health:
         """How the service is."""
         return self._read(Health, "GET", "/health")
-
-
-def drawn(text: str) -> go.Figure:
-    """The figure that the server wrote."""
-    import plotly.io  # noqa: PLC0415 - heavy, and only figures need it
-
-    return plotly.io.from_json(text, skip_invalid=True)

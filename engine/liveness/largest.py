@@ -76,7 +76,7 @@ def find(
     )
 
 
-_ACTIONS = {"swap": Action.SWAP, "recompute": Action.RECOMPUTE}
+_ACTIONS = {action.value: action for action in Action}
 
 
 def _slow_down(
