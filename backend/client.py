@@ -21,8 +21,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from backend.connection import ApiError, Connection, ServerUnreachableError
+from backend.connection import ApiError, ServerUnreachableError
+from backend.drawn import drawn
 from backend.lifecycle import said
+from backend.plan_client import PlanClient
 from backend.races.spec import RaceSpec
 from backend.schemas.base import Schema
 from backend.schemas.best import RaceBest
@@ -31,9 +33,7 @@ from backend.schemas.figures import Race
 from backend.schemas.health import Health
 from backend.schemas.jobs import AttemptPage, Deletion, Job, JobGroups, JobPage, JobSummary, TransitionPage
 from backend.schemas.links import Links
-from backend.schemas.memory import JobMemory, MemoryView
-from backend.schemas.paying import PayingView
-from backend.schemas.plans import PlanView
+from backend.schemas.memory import JobMemory
 from backend.schemas.races import RacePage, RaceSummary, RaceView
 from backend.schemas.staleness import Staleness
 from backend.schemas.stretch import LinkStretch
@@ -62,7 +62,7 @@ def each(given: Any) -> list[Any]:
     return [given] if alone else list(given)
 
 
-class Client(Connection):
+class Client(PlanClient):
     """Everything that the service can be asked, as methods."""
 
     # --- jobs ---
@@ -85,18 +85,6 @@ class Client(Connection):
                     raise
                 time.sleep(0.5)
         raise AssertionError("unreachable")
-
-    def preview(self, spec: JobSpec | Mapping[str, Any]) -> PlanView:
-        """The plan that a submission would get."""
-        return self._read(PlanView, "POST", "/plans", json=to_plain(spec))
-
-    def memory(self, spec: JobSpec | Mapping[str, Any]) -> MemoryView:
-        """What a worker of the job would hold in memory, by layer: predicted, and declared by its plan."""
-        return self._read(MemoryView, "POST", "/plans/memory", json=to_plain(spec))
-
-    def codecs(self, spec: JobSpec | Mapping[str, Any]) -> PayingView:
-        """From which rate of a host's link down each codec would save time for the job."""
-        return self._read(PayingView, "POST", "/plans/codecs", json=to_plain(spec))
 
     def jobs(self, *, limit: int | None = None, **filters: Any) -> Iterator[JobSummary]:
         """Jobs, newest first or by `sort`, page by page; `filters`: sort, state, strategy, model, dataset, rehearsed,
@@ -395,10 +383,3 @@ class Client(Connection):
     def health(self) -> Health:
         """How the service is."""
         return self._read(Health, "GET", "/health")
-
-
-def drawn(text: str) -> go.Figure:
-    """The figure that the server wrote."""
-    import plotly.io  # noqa: PLC0415 - heavy, and only figures need it
-
-    return plotly.io.from_json(text, skip_invalid=True)

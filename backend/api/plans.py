@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from backend.api.body import SpecBody
 from backend.api.deps import Asking, Services, problems
-from backend.schemas.memory import MemoryView
+from backend.schemas.memory import LargestBatchView, MemoryView
 from backend.schemas.paying import PayingView
 from backend.schemas.plans import PlanView
 
@@ -35,3 +37,19 @@ def find_where_codecs_pay(services: Services, spec: SpecBody, asker: Asking) -> 
     of this machine, which is measured once. It assumes that both are waited for, one after the other, and says nothing
     about accuracy. 422 where the plan would be refused, or where the strategy has no codec."""
     return services.paying.find(spec, asker)
+
+
+@router.post("/largest-batch", responses=problems(415, 422, 503))
+def largest_batch(
+    services: Services,
+    spec: SpecBody,
+    asker: Asking,
+    memory: Annotated[
+        str, Query(max_length=60, description="Of a worker: `16GiB`, `600MB` or a number of bytes")
+    ],
+) -> LargestBatchView:
+    """The largest batch that worker 0 of the job can have in a given memory, whatever the job's own batch and budget
+    are: with all activations kept, swapped, and computed again, with the predicted peak, how much longer a pass takes,
+    and what one sample more would go beyond. It takes some seconds for each. 422 as for `/plans/memory`, and where not
+    one sample fits, with what one takes."""
+    return services.peaks.largest(spec, memory, asker)

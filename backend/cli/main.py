@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "race-report": "races:race_report",
     "best": "best:best",
     "plan": "plans:plan",
+    "largest-batch": "plans:largest_batch",
     "spec": "plans:spec",
     "strategies": "plans:strategies",
     "profile": "profiles:profile",

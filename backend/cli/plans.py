@@ -50,6 +50,22 @@ def plan(
         out(view.memory.text if isinstance(view, MemoryView) else view.text)
 
 
+def largest_batch(
+    file: File,
+    memory: Annotated[str, typer.Option("--memory", help="Of a worker's device, as 16GiB or 600MB.")],
+    url: Url = None,
+    as_json: AsJson = False,
+    set_: Settings = None,
+) -> None:
+    """Print the largest batch of the job in FILE that fits a given memory, before and after optimization of it."""
+    with reported(), Client(url) as client, working(PLANNING):
+        found = client.largest_batch(change(read_spec(file), set_), memory)
+    if as_json:
+        out_json(found)
+    else:
+        out(found.largest.text)
+
+
 def spec(
     job_id: Id,
     url: Url = None,

@@ -40,6 +40,13 @@ class Planned:
     plan: Plan | Wrapper
     rows: Sequence[Row] | None = None
     """Its table, where that has been made."""
+    device: Kind | None = None
+    """What its workers compute on here, where that has been looked at."""
+
+    @property
+    def placed(self) -> JobSpec:
+        """The specification with the device that `auto` comes to here."""
+        return self.spec if self.device is None else _placed(self.spec, self.device)
 
 
 class Planner:
@@ -78,7 +85,7 @@ class Planner:
         plan = build_plan(_placed(spec, kind), description, message, choose=choose)
         check = (lambda: None) if asker is None else asker.check
         rows = preview.rows(plan, description, spec, most=preview.MOST_MESSAGES, check=check)
-        return Planned(spec=spec, description=description, plan=plan, rows=rows)
+        return Planned(spec=spec, description=description, plan=plan, rows=rows, device=kind)
 
     def where_codecs_pay(self, spec: JobSpec, asker: Asker | None = None) -> list[Paying]:
         """Every codec for this job (`engine/paying.py`), after all that `plan` checks. Raises as that does."""

@@ -175,7 +175,7 @@ def run(spec: JobSpec) -> list[tuple[dict[str, int], dict[str, int]]]:
         with Hosts(_main, workers, lab=False, argument=directory) as hosts:
             measured: list[dict[str, int]] = hosts.ask(["train"] * workers)
         return [
-            (dict(one), held(launch.plan, launch.model, party, workers))
+            (dict(one), held(launch.plan, launch.model, party, spec))
             for one, party in zip(measured, launch.parties, strict=True)
         ]
 

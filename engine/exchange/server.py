@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.codec.difference import moved_by
-from engine.codec.states import load_states, states_of
+from engine.codec.states import Codecs, load_states, states_of
 from engine.errors import TrainingError
 from engine.exchange.base import Surroundings
 from engine.exchange.later import Later

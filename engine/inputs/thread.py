@@ -11,7 +11,6 @@ would be chance whether data or model (dropout, say) gets which number.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from engine.inputs.ahead import ahead
@@ -34,8 +33,14 @@ def read_ahead(loader: Loader, first: int, *, finish: bool = True) -> Iterator[C
     if not loader.input.prefetch:
         return batches
     before = drawn()
-    batches = chain([next(batches)], batches)
+    batches = _led([next(batches)], batches)
     if drawn() == before:
         return ahead(batches, loader.input.prefetch)
     print("the data draw random numbers: they are not read ahead", flush=True)
     return batches
+
+
+def _led(first: list[Copied], batches: Iterator[Copied]) -> Iterator[Copied]:
+    """What is in `first`, and then the others. (`itertools.chain` would hold it for as long as the job runs.)"""
+    yield first.pop()
+    yield from batches

@@ -87,7 +87,7 @@ class Fitter:
         """Model and batch are on `meta`. `fixed`: what layers ask for that are not left to the budget and do not keep
         their activations. `look`: the peak under choices for all layers. Raises whatever a model raises that looks at
         values."""
-        self._blocks = _Blocks(model, described, inputs, targets, task, fixed, wanted)
+        self._blocks = Blocks(model, described, inputs, targets, task, fixed, wanted)
         self._fixed = fixed
         self._look = look
         self._beside = wanted.beside
@@ -141,7 +141,7 @@ class Fitter:
         return found if isinstance(found, int) else None
 
 
-class _Blocks:
+class Blocks:
     """The blocks of the layers that are left to a budget."""
 
     def __init__(
@@ -200,9 +200,7 @@ class _Blocks:
             kept=kept + wanted.beside,
             pass_ns=sum(block.forward_ns + block.backward_ns for block in self.costs),
             extra_ns=extra_ns,
-            rates=wanted.rates
-            or f"{FLOPS // 10**9} GFLOP/s a thread, {BYTES // 10**9} GB/s and a disk of"
-            f" {DISK // 10**9} GB/s taken",
+            rates=rates_of(wanted),
             left_out=left_out,
             layers=tuple(
                 LayerChoice(
@@ -272,6 +270,14 @@ class _Blocks:
         run = _run(chosen, at)
         others = f", together with {len(run) - 1} blocks beside it" if len(run) > 1 else ""
         return f"{saved} of its block are computed again in {format_time(block.forward_ns)}{others}"
+
+
+def rates_of(wanted: Wanted) -> str:
+    """What times are made from, in words."""
+    taken = (
+        f"{FLOPS // 10**9} GFLOP/s a thread, {BYTES // 10**9} GB/s and a disk of {DISK // 10**9} GB/s taken"
+    )
+    return wanted.rates or taken
 
 
 def _run(chosen: Sequence[Chosen], at: int) -> range:

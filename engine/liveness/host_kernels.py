@@ -1,13 +1,12 @@
 """Host kernels: what PyTorch computes otherwise on the host than on tensors without values, as far as memory shows it.
 
 `on_the_host` lets operations that PyTorch composes of others on `meta` tensors be the single ones that it takes on the
-host: oneDNN's LSTM, whose workspace is saved for backward, and fused attention. `needs` says what kernels hold while
+host: oneDNN's LSTM, whose workspace is saved for backward, other recurrent layers (`host_recurrent.py`), and fused
+attention. `needs` says what kernels hold while
 they run beside what they return: oneDNN's copies of a convolution's tensors in blocks of channels.
 
 Sizes are those of oneDNN as PyTorch 2.13 has it (rnn_utils.cpp of oneDNN: `set_workspace_sizes`), held to the
-allocator's own count by a test. Other precisions than float32 are composed here as they are on `meta`. A transposed
-convolution counts as the other one on the same tensors, which is up to 19 % too low where it has a stride and alone
-fills the peak, and off by 5 to 13 % where it has three channels or fewer, or many groups in a volume.
+allocator's own count by a test. Other precisions than float32 are composed here as they are on `meta`.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.library import _scoped_library
+
+from engine.liveness.host_recurrent import COMPOSED
 
 _PAGE = 4096
 _FLOAT = 4
@@ -61,7 +62,7 @@ def _block() -> int:
 
 
 def _plain(inputs: Tensor) -> bool:
-    """Whether oneDNN reads it as it is: an image."""
+    """Whether oneDNN's convolutions read it as it is: an image. So is what a transposed one has gradients of."""
     return inputs.shape[1] <= 3
 
 
@@ -86,37 +87,83 @@ def _in_onednn(
     return large and (strided or len(inputs) >= 16 or not one_by_one or torch.get_num_threads() > 1)
 
 
-def _weight_blocked(weight: Tensor, groups: int, transposed: bool, *, plain: bool) -> int:
-    """The same of its weights (out, in / groups, ...). `plain`: what it reads is an image as it is."""
-    out, inputs, *kernel = weight.shape
-    if transposed:
-        out, inputs = inputs, out
+def _weight_blocked(weight: Tensor, groups: int, *, plain: bool) -> int:
+    """The same of its weights (out, in / groups, ...), of a transposed one (in, out / groups, ...). `plain`: what the
+    second number counts is an image as it is."""
+    first, second, *kernel = weight.shape
     if groups > 1:
         return weight.nbytes
-    return _FLOAT * _rounded(out, _block()) * (inputs if plain else _rounded(inputs, _block())) * prod(kernel)
-
-
-def _convolution(args: tuple[Any, ...], result: Tensor) -> int:
-    inputs, weight, _, stride, _, dilation, transposed, padding, groups = args[:9]
-    if not _in_onednn(inputs, weight, stride, dilation, transposed, padding, groups):
-        return 0
-    out = _blocked(result.shape)
-    read = 0 if _plain(inputs) else _blocked(inputs.shape)
-    return max(
-        read + _weight_blocked(weight, groups, transposed, plain=_plain(inputs)) + out - result.nbytes, out
+    return (
+        _FLOAT * _rounded(first, _block()) * (second if plain else _rounded(second, _block())) * prod(kernel)
     )
 
 
+def _convolution(args: tuple[Any, ...], result: Tensor) -> int:
+    inputs, weight, bias, stride, _, dilation, transposed, padding, groups = args[:9]
+    if not _in_onednn(inputs, weight, stride, dilation, transposed, padding, groups):
+        return 0
+    if transposed:
+        return _transposed(inputs, weight, bias is not None, stride, dilation, groups, result)
+    out = _blocked(result.shape)
+    read = 0 if _plain(inputs) else _blocked(inputs.shape)
+    return max(read + _weight_blocked(weight, groups, plain=_plain(inputs)) + out - result.nbytes, out)
+
+
+def _transposed(
+    inputs: Tensor, weight: Tensor, bias: bool, stride: Any, dilation: Any, groups: int, result: Tensor
+) -> int:
+    """As a matrix product for each place of the kernel, where one goes over the output in strides: channels last, which
+    PyTorch copies into their order. With a bias, sums of several such products are in a memory of their own."""
+    kernel, out = weight.shape[2:], _blocked(result.shape)
+    if _wide(stride) and _wide(dilation):
+        columns = torch.get_num_threads() * _columns(weight, inputs.shape[2:])
+        return max(bias * result.nbytes + columns, result.nbytes)
+    if groups == 1 and _wide(stride):
+        several = any(size % step for size, step in zip(kernel, stride, strict=True))
+        by_place = _FLOAT * weight.shape[0] * _rounded(weight.shape[1], _block()) * prod(kernel)
+        sums = result.nbytes if bias and several else 0
+        return max(sums + inputs.nbytes + by_place, 2 * result.nbytes)
+    read = _blocked(inputs.shape) + _weight_blocked(weight, groups, plain=False)
+    return max(bias * out + read + out - result.nbytes, out)
+
+
 def _convolution_backward(args: tuple[Any, ...], result: Any) -> int:
+    """A transposed one goes backward as the other one goes forward, on its gradients."""
     gradient, inputs, weight, _, stride, _, dilation, transposed, padding, groups, wanted = args[:11]
     if not _in_onednn(inputs, weight, stride, dilation, transposed, padding, groups):
         return 0
-    of_out, read = _blocked(gradient.shape), 0 if _plain(inputs) else _blocked(inputs.shape)
-    of_weight = _weight_blocked(weight, groups, transposed, plain=_plain(inputs))
-    second = max(of_out + read + of_weight - weight.nbytes, of_weight) if wanted[1] else 0
-    into = _weight_blocked(weight, groups, transposed, plain=False) + _blocked(inputs.shape)
-    first = of_out + into - inputs.nbytes - weight.nbytes if wanted[0] else 0
-    return max(first, second, 0)
+    plain = _plain(gradient if transposed else inputs)
+    of_out = 0 if transposed and plain else _blocked(gradient.shape)
+    read = 0 if plain and not transposed else _blocked(inputs.shape)
+    of_weight = _weight_blocked(weight, groups, plain=plain)
+    if _sums_blocks(weight, groups, transposed and _wide(stride), _wide(dilation)):
+        second = max(of_out + read + of_weight - weight.nbytes, of_weight)
+    else:
+        columns = _columns(weight, (inputs if transposed else gradient).shape[2:])
+        second = torch.get_num_threads() * (columns + 4 * weight.nbytes)
+    into = _blocked(inputs.shape)
+    read_first = of_out + _weight_blocked(weight, groups, plain=plain and transposed)
+    # At the end of it, what it has computed is there twice: in blocks, and as it is.
+    first = into + max(read_first - inputs.nbytes, 0) - weight.nbytes if wanted[0] else 0
+    return max(first, second if wanted[1] else 0, 0)
+
+
+def _wide(steps: Any) -> bool:
+    return any(step > 1 for step in steps)
+
+
+def _columns(weight: Tensor, places: Any) -> int:
+    """Bytes of what a group's kernels meet in one sample, laid out for a matrix product."""
+    return _FLOAT * prod(weight.shape[1:]) * prod(places)
+
+
+def _sums_blocks(weight: Tensor, groups: int, spread: bool, dilated: bool) -> bool:
+    """Whether the weights' gradient is summed from blocks of channels: not where groups do not fill them. `spread`: a
+    transposed one with strides."""
+    first, second = weight.shape[0] // groups, weight.shape[1]
+    if groups == 1 or not (first % _block() or second % _block()):
+        return not (spread and dilated)
+    return first == second == 1 and weight.ndim < 5 and not spread
 
 
 # --- kernels that make a copy of their first argument where it does not lie in a row ---
@@ -127,9 +174,15 @@ def _contiguous(args: tuple[Any, ...], result: Any) -> int:
     return 0 if first.is_contiguous() else first.nbytes
 
 
+def _norm_backward(args: tuple[Any, ...], result: Any) -> int:
+    """It makes a gradient of its input before it makes the one that it fills."""
+    return 0 if result[0] is None else result[0].nbytes
+
+
 _NEEDS: dict[Any, Callable[[tuple[Any, ...], Any], int]] = {
     _ATEN.convolution: _convolution,
     _ATEN.convolution_backward: _convolution_backward,
+    _ATEN.native_batch_norm_backward: _norm_backward,
     _ATEN._log_softmax: _contiguous,
     _ATEN._softmax: _contiguous,
     _ATEN._scaled_dot_product_flash_attention_for_cpu_backward: _contiguous,
@@ -306,4 +359,5 @@ _COMPUTED: dict[Any, Callable[..., Any]] = {
     _ATEN.lstm.input: _lstm,
     _ATEN.scaled_dot_product_attention.default: _attention,
     _ATEN.linear.default: _linear,
+    **COMPOSED,
 }

@@ -70,6 +70,10 @@ class Ledger(TorchDispatchMode):
         """Bytes that live now."""
         return +self._by
 
+    def held_by(self, part: str) -> int:
+        """Bytes that live now, made in a part of a step."""
+        return sum(size for holder, size in self._by.items() if holder.part == part)
+
     def holds(self, tensor: Tensor) -> int:
         """Bytes of its storage, as it is counted; 0 where it is not."""
         known = self._alive.get(tensor.untyped_storage()._cdata)

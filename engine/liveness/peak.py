@@ -6,7 +6,7 @@ of each micro-batch, then the update, after which gradients are forgotten. `Ledg
 its state. What a mechanism holds beside that while it learns shows in `first`.
 
 Held to the allocator's own count on real steps by a test. Not in it: what replica and exchange hold beside the model
-(`engine/plan/memory.py` declares it), batches that are read ahead, checksums and copies of small buffers that
+(`engine/plan/memory.py` declares it), checksums and copies of small buffers that
 recomputation makes, what waits to be written to disk, and what no allocator of PyTorch's counts: libraries, code, the
 heap's gaps.
 """
@@ -33,7 +33,7 @@ from engine.memory.mechanism import Passes, Site
 from engine.plan.description import ModelDescription
 from engine.plan.peak import PARTS, Peak
 from engine.plan.updates import OptimizerSpec
-from engine.state.computation import Computation
+from engine.state.computation import Computation, Memory
 from engine.state.told import Again, Untold
 from engine.state.updates import build_optimizer
 
@@ -86,11 +86,14 @@ def peak_of(
     choices: Mapping[str, Asked],
     *,
     micro_batches: int = 1,
+    batches: int = 1,
     updated: Collection[str] | None = None,
+    memory: Memory | None = None,
 ) -> Peak:
     """Of a worker that trains all of `model` on batches as these. Model and batch are on `meta`. `choices`: of the
-    layers that do not keep their activations, by name. `updated`: the layers whose optimizer is here; None: all. Raises
-    UserError as a worker does that is given them, and whatever a model raises that looks at values."""
+    layers that do not keep their activations, by name. `batches`: so many are there at a time, those read ahead with
+    the one in use. `updated`: the layers whose optimizer is here; None: all. `memory`: in place of what the layers ask
+    for. Raises UserError as a worker does that is given them, and whatever a model raises that looks at values."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with ExitStack() as surroundings:
         ledger = surroundings.enter_context(Ledger(host_kernels))
@@ -98,7 +101,9 @@ def peak_of(
         step = _Step(ledger, tuple(layer.name for layer in described.layers))
         ledger.book(model.parameters(), Holder("parameters"))
         ledger.book(model.buffers(), Holder("buffers"))
-        ledger.book(tree_leaves([inputs, targets]), Holder("inputs"))
+        ledger.holder = Holder("inputs")
+        ledger.book(tree_leaves([inputs, targets]), ledger.holder)
+        ahead = torch.empty((batches - 1) * ledger.held_by("inputs"), dtype=torch.uint8, device="meta")
         site = Site(
             part=model,
             device=torch.device("meta"),
@@ -107,7 +112,7 @@ def peak_of(
             repeats=True,
             scratch="",
         )
-        computation = Computation(memory=Activations(site, described, choices))
+        computation = Computation(memory=memory or Activations(site, described, choices))
         surroundings.callback(computation.close)
         _watch(surroundings, model, described, step)
         updates = _Updates(described, trained, optimizer, updated)
@@ -123,6 +128,7 @@ def peak_of(
             ledger.book(updates.step(), Holder("optimizer state"))
             if number < STEPS - 1:
                 first = max(first, ledger.peak)
+        del ahead  # it was there all the time
     return _found(ledger, step, first)
 
 

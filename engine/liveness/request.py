@@ -21,6 +21,7 @@ from engine.inputs.task import Task
 from engine.instrumentation.raw_memory import notice
 from engine.liveness.blocks import blocks_of
 from engine.liveness.fitting import Fitter, Wanted
+from engine.liveness.largest import Room, find
 from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
 from engine.models.build import build_model
@@ -57,8 +58,16 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             given, wanted = _without_values((inputs, targets), _SAMPLES)
             found = blocks_of(model, described, given, wanted, task)
             return replace(described, blocks=found).to_dict()
-        given, wanted = _without_values((inputs, targets), request["samples"])
         choices = _choices(request)
+        batch = partial(_without_values, (inputs, targets))
+        if "room" in request:
+            room, asked = from_plain(Room, request["room"], "room"), from_plain(Wanted, request["wanted"], "")
+
+            def of(samples: int) -> Peak:
+                return _peak(request, model, described, *batch(samples), task, choices)
+
+            return {"largest": to_plain(find(model, described, batch, task, choices, of, room, asked))}
+        given, wanted = batch(request["samples"])
         look = partial(_peak, request, model, described, given, wanted, task)
         if "budget" in request:
             asked = from_plain(Wanted, request["wanted"], "wanted")
@@ -114,6 +123,7 @@ def _peak(
         from_plain(OptimizerSpec, request["optimizer"], "optimizer"),
         choices,
         micro_batches=request["micro_batches"],
+        batches=request["batches"],
         updated=request["updated"],
     )
 

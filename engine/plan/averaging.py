@@ -19,6 +19,7 @@ from engine.plan.length import steps_per_epoch, total_steps
 from engine.plan.optimizers import state_of
 from engine.plan.plan import LayerPlan, Plan
 from engine.plan.units_of_measure import LARGEST
+from engine.plan.updates import as_scheduled
 
 
 def settle_averaging(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:
@@ -150,11 +151,10 @@ def _travelling_state(chosen: Alone, job: JobSpec) -> tuple[str, ...]:
     """Over all parameter groups: what one of them keeps travels for all, as zeros where it is not kept."""
     if not chosen.optimizer_state:
         return ()
-    optimizer = job.optimizer
-    cycled = {"momentum": True} if job.schedule.name == "one-cycle" else {}
+    optimizer = as_scheduled(job.optimizer, job.schedule)
     found: dict[str, None] = {}
     for options in [{}, *(group.options for group in optimizer.groups)]:
-        slots = state_of(optimizer.name, {**optimizer.options, **options, **cycled})
+        slots = state_of(optimizer.name, {**optimizer.options, **options})
         if slots is None:
             raise UserError(
                 "consistency.optimizer_state",

@@ -16,7 +16,7 @@ _MOST_NAMED = 3
 
 def holders(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription, party: Party) -> str:
     """What the plan declares, the largest first, in a sentence without its full stop."""
-    found = held(plan, model, party, job.cluster.workers)
+    found = held(plan, model, party, job)
     parts = sorted(((size, part) for part, size in found.items() if size), reverse=True)
     if not parts:
         return f"The plan has {party.name} hold nothing for as long as training lasts"
@@ -37,8 +37,8 @@ def remedy(job: JobSpec, plan: Plan | Wrapper, party: Party) -> str:
     )
     if party.rank is not None and kept:
         ways.append(
-            "let layers recompute what they save for backward, or swap it out (activations: recompute, or swap, in"
-            " overrides)"
+            "let layers recompute what they save for backward, or swap it out (memory.budget chooses which, as does"
+            " activations: recompute, or swap, in overrides)"
         )
     if party.rank is not None:
         ways.append(

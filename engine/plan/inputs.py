@@ -58,6 +58,12 @@ class Input:
         return f"{where}, {self.prefetch} batch{'es' * (self.prefetch != 1)} ahead"
 
     @property
+    def ahead(self) -> int:
+        """Batches that are there at the most beside the one in use: one more waits until there is room for it, and each
+        process holds one."""
+        return (self.prefetch + 1 if self.prefetch else 0) + self.process_count
+
+    @property
     def process_count(self) -> int:
         """Processes of each worker."""
         if "processes" not in INPUT[self.where].traits:

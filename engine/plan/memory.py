@@ -12,22 +12,24 @@ from engine.axes.matrices import cut_rows
 from engine.catalogue import found as loaded
 from engine.plan.cluster import Party, team_of
 from engine.plan.consistency import drifts
-from engine.plan.description import DTYPE_BYTES, ModelDescription
+from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
 from engine.plan.encoding import Encoding
+from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Plan, Wrapper
 from engine.plan.rounds import Span, encoded_spans
 from engine.plan.units import Unit, cut
+from engine.plan.updates import as_scheduled, state_bytes
 
 PARTS = ("parameters", "gradients", "optimizer state", "server copies", "residuals", "sums and other tensors")
 """Residuals: what codecs keep from one message to the next, and what a shard that sends differences knows that workers
 hold."""
 
 
-def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, workers: int) -> dict[str, int]:
-    """Bytes of each of PARTS in `party`'s process under a resolved plan for so many workers: its part of the model, all
-    of it where layers are replicated, and its server shard's units. One slot of optimizer state (momentum) for whatever
-    is updated there; fsdp, which shards all of it, is declared as ddp, and what averages keep beside the parameters is
-    not declared."""
+def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, job: JobSpec) -> dict[str, int]:
+    """Bytes of each of PARTS in `party`'s process under the job's resolved plan: its part of the model, all of it where
+    layers are replicated, and its server shard's units, with what the optimizer keeps of whatever is updated there.
+    fsdp, which shards all of it, is declared as ddp, and what averages keep beside the parameters is not declared."""
+    workers = job.cluster.workers
     found = dict.fromkeys(PARTS, 0)
     chosen = {layer.layer: layer for layer in plan.layers} if isinstance(plan, Plan) else {}
     here: set[str] = set()
@@ -40,7 +42,7 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, workers: i
         found["parameters"] += layer.parameter_bytes
         found["gradients"] += trained
         if layer.name not in chosen or chosen[layer.name].update == "worker":
-            found["optimizer state"] += trained
+            found["optimizer state"] += state_of_layer(job, layer)
     if not isinstance(plan, Plan):
         return found
     for unit in cut(plan, model):
@@ -57,12 +59,26 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, workers: i
             found["residuals"] += 0 if unit.phases else _kept(way, unit, whole, way.kept_of_sums)
             continue
         found["server copies"] += size
-        found["optimizer state"] += size
+        found["optimizer state"] += _state_of_unit(job, unit)
         if layer_plan.answers_differences:
             receivers = workers if drifts(plan.consistency) else 1
             beside = _beside(layer_plan.answer_encoding, unit, whole)
             found["residuals"] += receivers * (size + beside)
     return found
+
+
+def state_of_layer(job: JobSpec, layer: LayerDescription) -> int:
+    """Bytes of the optimizer's state where all of the layer is updated in one place."""
+    optimizer = as_scheduled(job.optimizer, job.schedule)
+    trained = [p for p in layer.parameters if p.trainable]
+    return sum(state_bytes(optimizer, p.name, p.shape, DTYPE_BYTES[p.dtype]) for p in trained)
+
+
+def _state_of_unit(job: JobSpec, unit: Unit) -> int:
+    """The same of a server's unit, each segment of which is a parameter to its optimizer."""
+    optimizer = as_scheduled(job.optimizer, job.schedule)
+    size = DTYPE_BYTES[unit.dtype]
+    return sum(state_bytes(optimizer, s.parameter, (s.count,), size) for s in unit.segments)
 
 
 def _sent_by(rank: int, layer: LayerPlan, unit: Unit, team: range) -> list[Span]:

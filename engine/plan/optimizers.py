@@ -6,7 +6,8 @@ tensor   the update looks at a whole parameter (its rows, its norm): only where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any, Literal
 
 from engine.errors import UnknownNameError, UserError
@@ -61,6 +62,19 @@ def state_of(name: str, options: Mapping[str, Any]) -> tuple[str, ...] | None:
         if optimizer == name and options.get(option)
     )
     return more + _STATE[name]
+
+
+def state_elements(name: str, options: Mapping[str, Any], shape: Sequence[int]) -> tuple[int, int]:
+    """How many numbers an optimizer keeps for a parameter, or a part of one, of this shape: of the parameter's type,
+    and single ones of four bytes."""
+    count = prod(shape)
+    if name == "muon":
+        return count, 0
+    if name == "adafactor":  # of a matrix, one for each row and each column
+        return (count // shape[-1] + count // shape[-2] if len(shape) > 1 and count else count), 1
+    slots = state_of(name, options) or ()
+    single = sum(slot in SCALAR_STATE for slot in slots)
+    return count * (len(slots) - single), single
 
 
 SCHEDULES: dict[str, str] = {

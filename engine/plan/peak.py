@@ -26,8 +26,9 @@ class Peak:
     total: int
     """All of it."""
     parts: dict[str, int]
-    """Parameters, buffers, inputs, gradients, optimizer state, activations (made in forward), derivatives (of
-    activations; and what comes back from a second tier of memory) and kernels (what one holds while it runs)."""
+    """Parameters, buffers, inputs (with batches that are read ahead), gradients, optimizer state, activations (made in
+    forward), derivatives (of activations; and what comes back from a second tier of memory) and kernels (what one holds
+    while it runs)."""
     saved: dict[str, int]
     """By layer: what was made in its forward, and in what follows it up to the next layer, and is there when
     backward begins."""
@@ -72,3 +73,8 @@ class WorkerMemory:
     """In forward order."""
     text: str
     """The same as a table in plain text."""
+
+    @property
+    def first(self) -> int:
+        """The total in the first two steps, in which mechanisms hold more."""
+        return self.peak.first + self.beside

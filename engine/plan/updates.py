@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -14,9 +15,14 @@ from engine.plan.optimizers import (
     check_needed,
     optimizer_options,
     schedule_options,
+    state_elements,
 )
 from engine.plan.option_values import check_values
 
+_SINGLE_BYTES = 4
+"""Of a number that an optimizer keeps for a whole parameter."""
+_MOMENTUM = 0.9
+"""One that there is, whatever a schedule makes of it."""
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 
@@ -82,6 +88,25 @@ class ScheduleSpec:
     def __post_init__(self) -> None:
         if self.name not in SCHEDULES:
             raise UnknownNameError("name", self.name, "schedule", SCHEDULES)
+
+
+def as_scheduled(optimizer: OptimizerSpec, schedule: ScheduleSpec) -> OptimizerSpec:
+    """`optimizer` with a momentum where the schedule gives it one."""
+    moves = schedule.name == "one-cycle" and schedule.options.get("cycle_momentum", True) is not False
+    if not moves or "momentum" not in optimizer_options(optimizer.name):
+        return optimizer
+
+    def moved(options: dict[str, Any]) -> dict[str, Any]:
+        return {**options, "momentum": options.get("momentum") or _MOMENTUM}
+
+    groups = tuple(replace(group, options=moved(group.options)) for group in optimizer.groups)
+    return replace(optimizer, options=moved(optimizer.options), groups=groups)
+
+
+def state_bytes(optimizer: OptimizerSpec, parameter: str, shape: Sequence[int], element_bytes: int) -> int:
+    """Of what the optimizer keeps for a parameter, or a part of one, of this shape."""
+    elements, single = state_elements(optimizer.name, optimizer.options_of(parameter), shape)
+    return elements * element_bytes + single * _SINGLE_BYTES
 
 
 def check_updates(optimizer: OptimizerSpec, schedule: ScheduleSpec) -> None:

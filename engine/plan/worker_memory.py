@@ -15,11 +15,12 @@ from engine.plan.consistency import trains_alone
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.mechanism_options import changed
-from engine.plan.memory import held
+from engine.plan.memory import held, state_of_layer
 from engine.plan.peak import LayerMemory, Peak, WorkerMemory
 from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import to_plain
 from engine.plan.units_of_measure import format_bytes
+from engine.plan.updates import as_scheduled
 
 
 def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> dict[str, Any]:
@@ -58,7 +59,8 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
         "threads": job.cluster.threads,
         "samples": samples,
         "micro_batches": job.training.micro_batches,
-        "optimizer": to_plain(job.optimizer),
+        "batches": job.training.micro_batches * (1 + plan.input.ahead),
+        "optimizer": to_plain(as_scheduled(job.optimizer, job.schedule)),
         "updated": [layer.layer for layer in plan.layers if layer.update == "worker"],
         "described": model.to_dict(),
         "choices": {
@@ -73,13 +75,13 @@ def declared_memory(job: JobSpec, plan: Plan, model: ModelDescription) -> tuple[
     """What the plan declares for worker 0, by part, and how much of that a model's step has not: what is its server
     shard's, if it has one, and its codecs'."""
     first = next(party for party in parties(plan, job.cluster.workers, job.network.hosts) if party.rank == 0)
-    declared = held(plan, model, first, job.cluster.workers)
+    declared = held(plan, model, first, job)
     whole = ("parameters", "gradients", "optimizer state")
     chosen = {layer.layer: layer for layer in plan.layers}
     updated = [
         layer for layer in model.layers if layer.name not in chosen or chosen[layer.name].update == "worker"
     ]
-    served = declared["optimizer state"] - sum(_trained(layer) for layer in updated)
+    served = declared["optimizer state"] - sum(state_of_layer(job, layer) for layer in updated)
     return declared, served + sum(size for part, size in declared.items() if part not in whole)
 
 
@@ -133,7 +135,7 @@ def _text(memory: WorkerMemory) -> str:
             f" in {at_work}{where}",
             f"predicted: {_named(peak.parts)}",
             f"declared: {_named(memory.declared)}",
-            f"the first two steps: {format_bytes(peak.first + memory.beside)}",
+            f"the first two steps: {format_bytes(memory.first)}",
         ]
     )
 

@@ -6,7 +6,7 @@ budget. Layers whose activations an override names stay as that says.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -40,15 +40,9 @@ def fit_budget(
     except UserError as error:
         raise _nothing_chosen(job, f"{error.rule} ({error.field} = {error.value!r})", error.remedy) from None
     assert isinstance(plan, Plan), "refused otherwise"
-    _, beside = declared_memory(job, plan, model)
     request["budget"] = budget
-    request["wanted"] = {
-        "beside": beside,
-        "free": [layer.layer for layer in plan.layers if _is_left(layer, job)],
-        "threads": job.cluster.threads,
-        "accumulated": job.training.micro_batches > 1,
-        **_times(job, model),
-    }
+    free = [layer.layer for layer in plan.layers if _is_left(layer, job)]
+    request["wanted"] = wanted_of(job, plan, model, free)
     fitted = choose(job, request)
     chosen = {choice.layer: choice for choice in fitted.layers}
     layers = tuple(
@@ -62,6 +56,18 @@ def fit_budget(
         for layer in plan.layers
     )
     return replace(plan, layers=layers, memory=fitted, reasons=(*plan.reasons, fitted.why))
+
+
+def wanted_of(job: JobSpec, plan: Plan, model: ModelDescription, free: Iterable[str]) -> dict[str, Any]:
+    """What `engine/liveness/fitting.py: Wanted` says of the job, for the layers that are `free`."""
+    _, beside = declared_memory(job, plan, model)
+    return {
+        "beside": beside,
+        "free": list(free),
+        "threads": job.cluster.threads,
+        "accumulated": job.training.micro_batches > 1,
+        **_times(job, model),
+    }
 
 
 def _is_left(layer: LayerPlan, job: JobSpec) -> bool:

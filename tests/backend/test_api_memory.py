@@ -14,7 +14,7 @@ MODEL = {"name": "bn-cnn"}
 
 
 def memory(api: TestClient, **changes: Any) -> dict[str, Any]:
-    answer = api.post("/api/v1/plans/memory", json=job_spec(model=MODEL, **changes))
+    answer = api.post("/api/v1/plans/memory", json=job_spec(**{"model": MODEL, **changes}))
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()["memory"]
     return found
@@ -151,3 +151,70 @@ def test_a_plan_within_a_budget_of_memory_has_a_reason_for_each_layer(api: TestC
     assert "memory.budget" in refused.text
     assert "below" in refused.text
     assert api.post("/api/v1/plans", json=job_spec(memory={"budget": "lots"})).status_code == 422
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> dict[str, Any]:
+    """A model of many equal blocks."""
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        "    sizes = [64] + 8 * [256]\n"
+        "    blocks = [nn.Sequential(nn.Linear(*pair), nn.Tanh()) for pair in zip(sizes, sizes[1:])]\n"
+        "    return nn.Sequential(nn.Flatten(), *blocks, nn.Linear(256, 10))\n"
+    )
+    return {"model": {"entrypoint": "net:build", "directory": str(tmp_path)}}
+
+
+def largest(api: TestClient, room: str, **changes: Any) -> Any:
+    answer = api.post(f"/api/v1/plans/largest-batch?memory={room}", json=job_spec(**changes))
+    assert answer.status_code == 200, answer.text
+    return answer.json()["largest"]
+
+
+def test_the_largest_batch_of_each_way_fits_and_one_more_does_not(
+    api: TestClient, deep: dict[str, Any]
+) -> None:
+    """As the prediction of a job with that batch has it, also while mechanisms learn."""
+    room, twice = 12 * 2**20, {"steps": 2, "global_batch": 8, "micro_batches": 2}
+    found = largest(api, "12MiB", training=twice, **deep)
+    assert found["memory"] == room
+    ways = {way["way"]: way for way in found["ways"]}
+    assert list(ways) == ["keep", "swap", "recompute"]
+    assert 0 < ways["keep"]["samples"] < min(ways[name]["samples"] for name in ("swap", "recompute"))
+    assert ways["keep"]["slow_down"] == 0
+    for name, way in ways.items():
+        assert way["global_batch"] == 4 * way["samples"]
+        assert str(way["samples"] + 1) in way["limit"]
+        assert str(way["samples"]) in found["text"]
+        assert way["slow_down"] > 0 or name == "keep"
+        for samples, fits in ((way["samples"], True), (way["samples"] + 1, False)):
+            batch = {**twice, "global_batch": 4 * samples}
+            held = memory(api, training=batch, overrides=[{"activations": name}], **deep)
+            first = held["peak"]["first"] + held["beside"]
+            assert (max(held["total"], first) <= room) == fits
+            if fits:
+                assert way["peak"] == max(held["total"], first)
+
+
+def test_what_a_job_says_of_its_layers_is_a_way_of_its_own(api: TestClient, deep: dict[str, Any]) -> None:
+    overrides = [{"layers": "[12].*", "activations": "swap"}]
+    found = largest(api, "12MiB", overrides=overrides, **deep)["ways"]
+    assert [way["way"] for way in found] == ["as planned", "keep", "swap", "recompute"]
+    assert found[0]["slow_down"] is None, "some of its layers keep theirs"
+    assert found[1]["samples"] < found[0]["samples"] < found[2]["samples"]
+
+
+ROOMS = {
+    "0": "is not a size",
+    "much": "is not a size",
+    "100KiB": "one sample alone takes",
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_memory_that_holds_nothing_is_refused(room: str, api: TestClient) -> None:
+    answer = api.post(f"/api/v1/plans/largest-batch?memory={room}", json=job_spec(model=MODEL))
+    assert answer.status_code == 422
+    assert "memory" in answer.text
+    assert ROOMS[room] in answer.text

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from backend.scheduler import decide
+from backend.services.describing import Allowance
 from backend.services.inventory import Inventory
+from backend.services.peaks import Peaks
 from backend.services.plans import Planner
+from backend.services.predicting import Predictor
 from engine.errors import UserError
 from tests.plans import described, job
 
@@ -37,3 +40,13 @@ def test_where_auto_comes_to_the_cpu_it_does(device: str, gpus: int) -> None:
     """Also where there are too few devices for all workers."""
     spec = job("async-sgd", 2, {"own_writes": False}, cluster={"workers": 2, "device": device})
     assert planner(gpus).plan(spec).spec == spec
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_no_memory_is_predicted_where_auto_comes_to_cuda(gpus: int) -> None:
+    """A GPU's kernels hold something else than the host's."""
+    predictor = Predictor(Allowance(seconds=0.001, memory_bytes=0))
+    with pytest.raises(UserError) as caught:
+        Peaks(planner(gpus), predictor).predict(job("single", 1))
+    predictor.close()
+    assert (caught.value.field == "cluster.device") == (gpus > 0), caught.value.rule

@@ -70,6 +70,20 @@ def test_a_predicted_memory_and_where_codecs_pay_can_be_read_on_a_phone(page: Pa
     expect(page.get_by_test_id("codecs-table").get_by_role("row", name="int8")).to_contain_text("below")
 
 
+def test_the_largest_batch_is_found_from_the_form(page: Page) -> None:
+    """For each way to treat activations, or with the reason why not."""
+    open_form(page, "how many", strategy="p3")
+    expect_the_plan(page)
+    page.get_by_test_id("largest-memory").fill("64MiB")
+    page.get_by_test_id("find-largest").click()
+    rows = page.get_by_test_id("largest-table").get_by_role("row")
+    expect(rows).to_have_count(4, timeout=60_000)
+    expect(rows.nth(1)).to_contain_text("keep")
+    page.get_by_test_id("largest-memory").fill("0")
+    page.get_by_test_id("find-largest").click()
+    expect(page.get_by_test_id("largest-problem")).to_contain_text("is not a size")
+
+
 # Whether a line of a name lies under the box that selects its row.
 UNDER = """row => {
     const box = row.querySelector('input[type=checkbox]').getBoundingClientRect();

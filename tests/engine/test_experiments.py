@@ -22,6 +22,7 @@ from engine.experiments import (
     p3_figure_10,
     p3_figure_11,
     p3_figure_12,
+    pai_table_1,
     pai_table_2,
     pai_table_3,
 )
@@ -54,6 +55,7 @@ RESNET = WORKLOADS["resnet50"]
         p3_figure_10,
         p3_figure_11,
         p3_figure_12,
+        pai_table_1,
         pai_table_2,
         pai_table_3,
     ],
@@ -242,3 +244,27 @@ def test_digits_are_enlarged_to_cifars_size() -> None:
     network = enlarged.resnet(blocks=1)
     assert network.enlarge(torch.zeros(2, 1, 8, 8)).shape == (2, 1, 32, 32)
     assert network(torch.randn(2, 1, 8, 8)).shape == (2, 10)
+
+
+def test_every_way_of_table_1_is_one_of_a_models_layers() -> None:
+    """The paper's own among them; and a language model runs in segments, a translation network does not."""
+    for name in ("lstm-lm", "attention-nmt"):
+        subject = pai_table_1.Subject(name)
+        assert pai_table_1.PAPER[name][0] in subject.ways()
+        asked = subject.choices(pai_table_1.CUTTING)
+        cut = {layer for layer, each in asked.items() if each.activations == "through-time"}
+        assert {layer.kind for layer in subject.described.layers if layer.name in cut} == {"LSTM"}
+        assert (subject.model(pai_table_1.SEQUENTIAL) is None) == (name == "attention-nmt")
+
+
+def test_pytorchs_own_ways_hold_less_under_the_same_count() -> None:
+    """Of a language model that is small enough to be run here."""
+    subject, beside = pai_table_1.Subject("lstm-lm"), pai_table_1.SaveOnCpu()
+    kept = subject.peak(pai_table_1.KEEP, 64, beside).total
+    assert subject.peak(pai_table_1.ON_CPU, 64, beside).total < kept
+    assert beside.moved > 0
+    assert subject.peak(pai_table_1.SEQUENTIAL, 64, beside).total < kept
+    assert subject.slow_down(pai_table_1.KEEP, 64, 0) == 0
+    ways = (pai_table_1.SWAP, pai_table_1.RECOMPUTE, pai_table_1.CUTTING, pai_table_1.SEQUENTIAL)
+    assert all(subject.slow_down(way, 64, 0) > 0 for way in ways)
+    assert subject.slow_down(pai_table_1.ON_CPU, 64, beside.moved) > 0

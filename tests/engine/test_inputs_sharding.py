@@ -2,6 +2,7 @@
 
 import random
 import threading
+import weakref
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -156,3 +157,37 @@ def test_data_that_draw_random_numbers_are_read_between_the_passes(noise: Callab
         for _ in loader_of(each, TrainingSpec(steps=6, global_batch=4), prefetch=2):
             pass
         assert each.threads == found
+
+
+class Held(TensorSource):
+    """Knows how many of its batches somebody has."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.zeros(64, 2), torch.arange(64))
+        self.alive = 0
+        self.changed = threading.Condition()
+
+    def batch(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+        inputs, targets = super().batch(indices)
+        weakref.finalize(inputs, self.count, -1)
+        self.count(1)
+        return inputs, targets
+
+    def count(self, more: int) -> None:
+        with self.changed:
+            self.alive += more
+            self.changed.notify()
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 3])
+def test_as_many_batches_are_there_as_a_plan_says(prefetch: int) -> None:
+    """While one is in use."""
+    source, most = Held(), 1 + Input(prefetch=prefetch).ahead
+    for number, batch in enumerate(
+        loader_of(source, TrainingSpec(steps=9, global_batch=4), prefetch=prefetch)
+    ):
+        assert batch.micro_batches[0].samples == 4
+        if number == 3:
+            with source.changed:
+                assert source.changed.wait_for(lambda: source.alive == most, timeout=30)
+            break

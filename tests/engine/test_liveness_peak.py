@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.axes.memory import ACTIVATIONS
+from engine.axes.memory_options import ThroughTimeOptions
 from engine.inputs.task import classification
 from engine.liveness.measured import measured_peak
 from engine.liveness.peak import peak_of
@@ -119,11 +121,11 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Batch]] = {
 }
 
 
-def asked(model: nn.Module, activations: str | Mapping[str, str]) -> dict[str, Asked]:
+def asked(model: nn.Module, activations: str | Mapping[str, str | Asked]) -> dict[str, Asked]:
     names = [layer.name for layer in layers_of(model).layers if any(p.trainable for p in layer.parameters)]
     chosen = dict.fromkeys(names, activations) if isinstance(activations, str) else activations
     return {
-        name: Asked(value, options_of(ACTIVATIONS[value], {}, ""))
+        name: value if isinstance(value, Asked) else Asked(value, options_of(ACTIVATIONS[value], {}, ""))
         for name, value in chosen.items()
         if value != "keep"
     }
@@ -193,6 +195,53 @@ def test_recurrent_layers_in_pieces_of_time_are_counted(tmp_path: Path) -> None:
     compared(make, batch, in_pieces, tmp_path)
 
 
+@pytest.mark.parametrize("activations", ["keep", "swap"])
+def test_a_norm_has_its_gradient_twice(activations: str, tmp_path: Path) -> None:
+    def make() -> nn.Module:
+        norms = [nn.Sequential(nn.BatchNorm2d(8), nn.Hardtanh()) for _ in range(3)]
+        return nn.Sequential(*norms, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
+
+    compared(make, images(16, 8, 24), activations, tmp_path)
+
+
+class Rows(nn.Module):
+    """One recurrent layer of a kind."""
+
+    def __init__(self, kind: Callable[..., nn.Module], **options: Any) -> None:
+        super().__init__()
+        self.rows = kind(48, 96, **options)
+        self.output = nn.Linear(96 * (1 + options.get("bidirectional", False)), 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.rows(x)[0]).transpose(1, 2)
+
+
+def steps() -> tuple[Tensor, Tensor]:
+    return torch.zeros(24, 16, 48), torch.zeros(24, 16, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("piece", [1, 6])
+@pytest.mark.parametrize("kind", [nn.GRU, nn.RNN])
+def test_recurrent_layers_of_other_kinds_are_counted_in_pieces(
+    kind: Callable[..., nn.Module], piece: int, tmp_path: Path
+) -> None:
+    """The host multiplies the inputs of all of a piece's steps at once."""
+    options = ThroughTimeOptions(piece_steps=piece, slots=4)
+    chosen = {"rows": Asked("through-time", options)}
+    compared(lambda: Rows(kind), steps, chosen, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"num_layers": 2, "dropout": 0.2}, {"bidirectional": True, "batch_first": True}, {"bias": False}],
+)
+@pytest.mark.parametrize("kind", [nn.GRU, partial(nn.RNN, nonlinearity="relu")])
+def test_recurrent_layers_of_other_kinds_are_counted(
+    kind: Callable[..., nn.Module], options: dict[str, Any], tmp_path: Path
+) -> None:
+    compared(lambda: Rows(kind, **options), steps, "keep", tmp_path)
+
+
 def test_micro_batches_and_an_optimizer_of_two_states_are_counted(tmp_path: Path) -> None:
     make, batch = MODELS["vgg-small"]
     one = compared(make, batch, "recompute", tmp_path, ADAM)
@@ -214,6 +263,14 @@ def test_a_prediction_takes_as_long_for_many_micro_batches_as_for_few(tmp_path: 
     found = predicted(counted, batch, "recompute", ADAM, micro_batches=50)
     assert len(passes) < 50
     assert found == compared(make, batch, "recompute", tmp_path, ADAM, micro_batches=6)
+
+
+def test_batches_that_are_read_ahead_are_there_all_the_time() -> None:
+    make, batch = MODELS["vgg-small"]
+    one, four = predicted(make, batch, "keep"), predicted(make, batch, "keep", batches=4)
+    inputs = sum(tensor.nbytes for tensor in batch())
+    assert (one.parts["inputs"], four.parts["inputs"]) == (inputs, 4 * inputs)
+    assert four.total - one.total == 3 * inputs
 
 
 def test_a_layer_that_a_server_updates_has_no_optimizer_here() -> None:
@@ -238,26 +295,49 @@ CONVOLUTIONS = [
     (nn.ConvTranspose2d, 2, 128, 64, 3, 1),
     (nn.ConvTranspose3d, 8, 32, 32, 5, 2),
 ]
+TRANSPOSED: list[tuple[type[nn.Module], int, int, int, int, dict[str, Any]]] = [
+    (nn.ConvTranspose1d, 8, 64, 64, 4, {"stride": 2}),
+    (nn.ConvTranspose2d, 8, 64, 64, 4, {"stride": 2}),
+    (nn.ConvTranspose2d, 8, 60, 60, 3, {"stride": 2}),
+    (nn.ConvTranspose2d, 8, 64, 64, 3, {"stride": 2, "bias": False}),
+    (nn.ConvTranspose2d, 4, 512, 512, 3, {"stride": 2}),
+    (nn.ConvTranspose2d, 16, 64, 3, 4, {"stride": 2}),
+    (nn.ConvTranspose2d, 16, 3, 64, 4, {"stride": 2}),
+    (nn.ConvTranspose2d, 16, 64, 2, 3, {}),
+    (nn.ConvTranspose2d, 8, 64, 64, 3, {"stride": 2, "groups": 4}),
+    (nn.ConvTranspose2d, 8, 64, 64, 4, {"stride": 2, "groups": 64}),
+    (nn.ConvTranspose2d, 8, 64, 64, 3, {"dilation": 2}),
+    (nn.ConvTranspose2d, 16, 32, 32, 3, {"stride": 2, "dilation": 2}),
+    (nn.ConvTranspose3d, 8, 16, 16, 3, {"stride": 2}),
+    (nn.ConvTranspose3d, 8, 16, 16, 3, {"stride": 2, "groups": 4}),
+    (nn.Conv3d, 8, 64, 64, 3, {"groups": 4}),
+    (nn.Conv2d, 16, 48, 48, 5, {"groups": 12}),
+    (nn.Conv2d, 16, 64, 64, 3, {"groups": 64, "stride": 2}),
+]
 SIDES = {1: 400, 2: 10, 3: 6}
 
 
-@pytest.mark.parametrize(("layer", "samples", "inputs", "outputs", "kernel", "groups"), CONVOLUTIONS)
+@pytest.mark.parametrize(
+    ("layer", "samples", "inputs", "outputs", "kernel", "options"),
+    [*((*row, {"groups": groups}) for *row, groups in CONVOLUTIONS), *TRANSPOSED],
+)
 def test_what_a_convolution_holds_while_it_runs_is_counted(
     layer: type[nn.Module],
     samples: int,
     inputs: int,
     outputs: int,
     kernel: int,
-    groups: int,
+    options: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    """Small and large batches and weights, images and activations, groups: oneDNN copies some of it, or none."""
+    """Small and large batches and weights, images and activations, groups, strides: oneDNN copies some of it, or none,
+    and PyTorch the result."""
     dimensions = int(layer.__name__[-2])
 
     def make() -> nn.Module:
         return nn.Sequential(
             getattr(nn, f"Conv{dimensions}d")(inputs, inputs, 1, groups=inputs),
-            layer(inputs, outputs, kernel, groups=groups),
+            layer(inputs, outputs, kernel, **options),
             getattr(nn, f"AdaptiveAvgPool{dimensions}d")(1),
             nn.Flatten(),
         )

@@ -11,6 +11,7 @@ from engine.benchmarks.harness.jobs import bench_job
 from engine.benchmarks.memory import run
 from engine.errors import UserError
 from engine.plan.cluster import parties
+from engine.plan.inputs import Input
 from engine.plan.memory import held
 from engine.plan.plan import Plan
 from engine.plan.worker_memory import request_for
@@ -18,12 +19,14 @@ from engine.strategies import build_plan
 from tests.plans import built, described, job, made_up, planned, trainable_bytes
 
 WORKERS = 4
+SGD = {"name": "sgd", "learning_rate": 0.1, "options": {"momentum": 0.9}}
+JOB = job("single", WORKERS, optimizer=SGD)
 
 
 def declared(strategy: str, model: str, **options: Any) -> tuple[Plan, list[dict[str, int]]]:
     """The plan, and what each of its parties holds."""
     plan = planned(strategy, model, WORKERS, **options)
-    return plan, [held(plan, described(model), party, WORKERS) for party in parties(plan, WORKERS)]
+    return plan, [held(plan, described(model), party, JOB) for party in parties(plan, WORKERS)]
 
 
 def test_replicas_are_whole_and_shards_add_up() -> None:
@@ -40,7 +43,7 @@ def test_replicas_are_whole_and_shards_add_up() -> None:
         }
     ] * WORKERS  # fmt: skip
     peer = built("ddp", "vgg19", WORKERS)
-    assert held(peer, described("vgg19"), parties(peer, WORKERS)[1], WORKERS) == found[0]
+    assert held(peer, described("vgg19"), parties(peer, WORKERS)[1], JOB) == found[0]
 
 
 def test_of_a_cut_model_each_process_holds_its_part() -> None:
@@ -100,6 +103,47 @@ def test_who_encodes_keeps_what_that_loses() -> None:
     assert in_phases == factors[:WORKERS] + [0] * WORKERS, "sums on their way back lose nothing"
     assert residuals("ring-allreduce-overlap", codec="powersgd") == factors[:WORKERS]
     assert factored == [convolutions] * WORKERS, "factors leave nothing behind"
+
+
+def served(**changes: Any) -> list[int]:
+    """Optimizer state of each party, where servers of their own update slices of made-up layers, groups apart."""
+    model = made_up((60_000, 40), (200_000,))
+    spec = job("p3", 2, {"where": "dedicated"}, **changes)
+    plan = build_plan(spec, model)
+    assert isinstance(plan, Plan)
+    return [held(plan, model, party, spec)["optimizer state"] for party in parties(plan, 2)]
+
+
+def test_servers_hold_what_the_optimizer_keeps() -> None:
+    """Of each slice, which is a parameter to them; one number of four bytes beside what has as many as the slice."""
+    elements, slices = 260_040, 2 + 1 + 4
+    assert served() == [0, 0, 0, 0], "sgd keeps nothing without momentum"
+    assert sum(served(optimizer=SGD)) == 4 * elements
+    adam = served(optimizer={"name": "adam", "learning_rate": 0.1})
+    assert adam[:2] == [0, 0]
+    assert sum(adam) == 2 * 4 * elements + 4 * slices
+    apart = {**SGD, "groups": [{"match": "l1.*", "options": {"momentum": 0}}]}
+    assert sum(served(optimizer=apart)) == 4 * 60_040
+    one_cycle = {"name": "one-cycle", "options": {"max_lr": 0.1}}
+    assert sum(served(schedule=one_cycle)) == 4 * elements, "the schedule moves the momentum"
+    still = {"name": "one-cycle", "options": {"max_lr": 0.1, "cycle_momentum": False}}
+    assert sum(served(schedule=still)) == 0
+
+
+@pytest.mark.parametrize(
+    ("prefetch", "micro_batches", "batches"), [(0, 1, 1), (0, 3, 3), (2, 1, 4), (2, 3, 12)]
+)
+def test_batches_that_are_there_at_a_time_are_asked_for(
+    prefetch: int, micro_batches: int, batches: int
+) -> None:
+    """Those that are read ahead, one that waits until there is room, the one in use, all of its micro-batches."""
+    model = made_up((10,), (20,))
+    training = {"steps": 10, "global_batch": 64, "micro_batches": micro_batches}
+    spec = job("p3", 2, training=training)
+    plan = build_plan(spec, model)
+    assert isinstance(plan, Plan)
+    planned = replace(plan, input=Input(prefetch=prefetch))
+    assert request_for(spec, planned, model)["batches"] == batches
 
 
 def test_a_prediction_is_of_the_host_with_the_jobs_threads() -> None:

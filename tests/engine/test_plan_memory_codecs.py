@@ -38,8 +38,7 @@ def launched(strategy: str, workers: int, directory: Path, **options: Any) -> La
 def declared(launch: Launch) -> list[int]:
     """Residuals of each party."""
     assert isinstance(launch.plan, Plan)
-    workers = launch.job.cluster.workers
-    return [held(launch.plan, launch.model, party, workers)["residuals"] for party in launch.parties]
+    return [held(launch.plan, launch.model, party, launch.job)["residuals"] for party in launch.parties]
 
 
 def kept_by(codecs: Sequence[Any]) -> int:

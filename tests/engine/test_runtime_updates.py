@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn, optim
+from torch import Tensor, nn, optim
 
 from engine.errors import TrainingError, UserError
 from engine.plan.optimizers import OPTIMIZERS, SCHEDULES, optimizer_options, schedule_options
-from engine.plan.updates import OptimizerSpec, ParameterGroupSpec, ScheduleSpec, check_updates
+from engine.plan.updates import OptimizerSpec, ParameterGroupSpec, ScheduleSpec, check_updates, state_bytes
 from engine.state import updates
 from engine.state.updates import HyperSchedule, PieceUpdater, Updater, build_optimizer, clip_gradients
 
@@ -236,6 +236,28 @@ def test_a_group_without_momentum_need_not_take_nesterovs_back() -> None:
 def test_the_options_of_an_optimizer_are_those_of_torch(name: str) -> None:
     known = set(signature(getattr(optim, OPTIMIZERS[name][0])).parameters) - {"params", "lr"}
     assert set(optimizer_options(name)) == known
+
+
+KEEPING: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in OPTIMIZERS),
+    ("sgd", {"momentum": 0.9}),
+    ("rmsprop", {"momentum": 0.9, "centered": True}),
+    ("adamw", {"amsgrad": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), KEEPING)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_an_optimizer_keeps_is_counted(name: str, options: dict[str, Any], dtype: torch.dtype) -> None:
+    shapes = [(6, 4)] if name == "muon" else [(6, 4), (5, 3, 2), (7,), ()]
+    for shape in shapes:
+        parameter = nn.Parameter(torch.ones(shape, dtype=dtype))
+        spec = OptimizerSpec(name=name, options=options)
+        optimizer = build_optimizer(spec, [("weight", parameter)])
+        parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        kept = [value.nbytes for value in optimizer.state[parameter].values() if isinstance(value, Tensor)]
+        assert state_bytes(spec, "weight", shape, dtype.itemsize) == sum(kept)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

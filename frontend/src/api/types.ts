@@ -13,6 +13,7 @@ export type AxisEntry = Schemas["AxisEntry"];
 export type Race = Schemas["Race"];
 export type RaceSummary = Schemas["RaceSummary"];
 export type RaceSpec = Schemas["RaceSpec"];
+export type LargestBatchView = Schemas["LargestBatchView"];
 export type MemoryView = Schemas["MemoryView"];
 export type JobMemory = Schemas["JobMemory"];
 export type PayingView = Schemas["PayingView"];

@@ -3,6 +3,7 @@ import { useDisclosure, useMediaQuery } from "@mantine/hooks";
 import { IconTable } from "@tabler/icons-react";
 import { Fragment } from "react";
 import type { JobSpec, Override, PlanView } from "../../api/types";
+import { LargestBatch } from "../../components/LargestBatch";
 import { PlanTable } from "../../components/PlanTable";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
@@ -83,6 +84,7 @@ function Answer({ preview }: { preview: ReturnType<typeof usePlanPreview> }) {
           <Fragment key={preview.asked}>
             <WhereCodecsPay spec={() => JSON.parse(preview.asked) as JobSpec} file={preview.data.strategy} />
             <WorkerMemory spec={JSON.parse(preview.asked) as JobSpec} file={preview.data.strategy} />
+            <LargestBatch spec={() => JSON.parse(preview.asked) as JobSpec} file={preview.data.strategy} />
           </Fragment>
         )}
       </>

@@ -1,0 +1,82 @@
+import { Stack, Table, TextInput } from "@mantine/core";
+import { IconArrowsMaximize } from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { client, unwrap } from "../api/client";
+import type { JobSpec } from "../api/types";
+import { formatBytes } from "../lib/format";
+import { best, largestRows, slowDown } from "../lib/largestRows";
+import { AskingButton } from "./AskingButton";
+import { TakeTable } from "./TakeTable";
+
+interface Props {
+  /** The specification whose plan is shown. */
+  spec: () => JobSpec;
+  /** What its file is called. */
+  file: string;
+}
+
+/** Finds, for who asks, the largest batch of a job in a given memory. Another specification needs another key. */
+export function LargestBatch({ spec, file }: Props) {
+  const [memory, setMemory] = useState("16GiB");
+  const find = useMutation({
+    mutationFn: () =>
+      unwrap(client.POST("/api/v1/plans/largest-batch", { params: { query: { memory } }, body: spec() })),
+  });
+  const found = find.data;
+  return (
+    <Stack gap="xs" mt="sm">
+      <TextInput
+        size="xs"
+        w={160}
+        label="A worker's memory"
+        value={memory}
+        onChange={(event) => setMemory(event.currentTarget.value)}
+        data-testid="largest-memory"
+      />
+      <AskingButton
+        icon={<IconArrowsMaximize size={14} />}
+        label="Find the largest batch"
+        testId="find-largest"
+        pending={find.isPending}
+        onAsk={() => find.mutate()}
+        error={find.error}
+        problemTestId="largest-problem"
+      >
+        {found
+          ? best(found)
+          : "Before and after optimization, without running the job. Takes up to a minute."}
+      </AskingButton>
+      {found && (
+        <TakeTable file={`${file} largest batch`} rows={() => largestRows(found)}>
+          <Table.ScrollContainer minWidth={300} type="native">
+            <Table fz="xs" verticalSpacing={4} horizontalSpacing={6} data-testid="largest-table">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th>Activations</Table.Th>
+                  <Table.Th ta="right">Samples of a pass</Table.Th>
+                  <Table.Th ta="right">Global batch</Table.Th>
+                  <Table.Th ta="right">Predicted peak</Table.Th>
+                  <Table.Th ta="right">Slow-down</Table.Th>
+                  <Table.Th>Limit</Table.Th>
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {found.largest.ways.map((way) => (
+                  <Table.Tr key={way.way}>
+                    <Table.Td>{way.way}</Table.Td>
+                    <Table.Td ta="right">{way.refused ? "–" : way.samples}</Table.Td>
+                    <Table.Td ta="right">{way.refused ? "–" : way.global_batch}</Table.Td>
+                    <Table.Td ta="right">{way.refused ? "–" : formatBytes(way.peak)}</Table.Td>
+                    <Table.Td ta="right">{slowDown(way)}</Table.Td>
+                    <Table.Td>{way.refused || way.limit}</Table.Td>
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        </TakeTable>
+      )}
+    </Stack>
+  );
+}

@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import type { LargestBatchView } from "../api/types";
+import { best, largestRows, slowDown } from "./largestRows";
+
+const way = { global_batch: 0, peak: 0, slow_down: null, limit: "", refused: "" };
+const view: LargestBatchView = {
+  worker: 0,
+  largest: {
+    memory: 2 ** 34,
+    beside: 0,
+    rates: "",
+    ways: [
+      { ...way, way: "keep", samples: 100, global_batch: 200, peak: 7, slow_down: 0, limit: "101 take more" },
+      { ...way, way: "swap", samples: 450, global_batch: 900, peak: 8, slow_down: 1.204 },
+      { ...way, way: "recompute", samples: 0, refused: "it looks at values" },
+    ],
+    text: "",
+  },
+};
+
+test("the largest of all ways is said beside what there is without", () => {
+  expect(best(view)).toBe("450 samples of a pass with swap, 4.5 times that of keep");
+  const ways = view.largest.ways.map((each) => (each.way === "keep" ? { ...each, samples: 0 } : each));
+  const none = { ...view, largest: { ...view.largest, ways } };
+  expect(best(none)).toBe("450 samples of a pass with swap");
+});
+
+test("what nobody predicts is no number", () => {
+  expect(view.largest.ways.map(slowDown)).toEqual(["0 %", "120 %", "–"]);
+});
+
+test("a file has a row for each way, with its limit or why it cannot be had", () => {
+  expect(largestRows(view)[1]).toEqual(["keep", 100, 200, 7, 0, "101 take more"]);
+  expect(largestRows(view)[3]?.at(-1)).toBe("it looks at values");
+});

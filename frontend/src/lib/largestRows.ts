@@ -1,0 +1,33 @@
+// The largest batch of a job in a given memory, as rows. No React here.
+import type { LargestBatchView } from "../api/types";
+import type { Cell } from "./csv";
+
+type Way = LargestBatchView["largest"]["ways"][number];
+
+/** How much longer a pass takes than with everything kept. */
+export function slowDown(way: Way): string {
+  return way.slow_down === null ? "–" : `${Math.round(100 * way.slow_down)} %`;
+}
+
+/** The most that any way has, in a sentence. */
+export function best({ largest }: LargestBatchView): string {
+  const top = largest.ways.reduce((one, other) => (other.samples > one.samples ? other : one));
+  const kept = largest.ways.find((way) => way.way === "keep")?.samples ?? 0;
+  const times = kept > 0 ? `, ${(top.samples / kept).toFixed(1)} times that of keep` : "";
+  return `${top.samples} samples of a pass with ${top.way}${times}`;
+}
+
+/** The table as rows of a file. */
+export function largestRows({ largest }: LargestBatchView): Cell[][] {
+  return [
+    ["activations", "samples of a pass", "global batch", "predicted peak (B)", "slow-down", "limit"],
+    ...largest.ways.map((way) => [
+      way.way,
+      way.samples,
+      way.global_batch,
+      way.peak,
+      way.slow_down,
+      way.refused || way.limit,
+    ]),
+  ];
+}
