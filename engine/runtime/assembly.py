@@ -30,13 +30,13 @@ from engine.replica.averaging import Differences, carriers_of
 from engine.replica.base import Replica
 from engine.replica.by_plan import PlanReplica
 from engine.replica.contributions import Contributions, Gradients, Holder
-from engine.replica.layer import Layer
 from engine.replica.watch import Watch
 from engine.replica.wrapped import wrapped_class
 from engine.runtime.computing import computing
 from engine.runtime.crossing import Crossing
 from engine.runtime.cuts import Held, saved
 from engine.runtime.initial import InitialState, first_values
+from engine.runtime.layers import layers_of
 from engine.runtime.losses import record_loss, tell
 from engine.runtime.party import PartyBase, home_of, load_choices, of_shard
 from engine.runtime.pipeline import Stage
@@ -58,7 +58,7 @@ from engine.state.choice import Choice
 from engine.state.host_memory import HostMemory, contiguous_parameters
 from engine.state.pinned_memory import PinnedMemory
 from engine.state.random_record import RandomRecord
-from engine.state.updates import Hyper, HyperSchedule, Updater, with_rate
+from engine.state.updates import Hyper, HyperSchedule, with_rate
 from engine.state.versions import Versions
 
 
@@ -198,7 +198,9 @@ class Assembly:
 
         memory = PinnedMemory(trainable, carriers, versions.fail) if cuda else HostMemory(trainable, carriers)
         captures = captures_of(model, launch, choices)
-        layers = self._layers(choices, trainable)
+        layers = layers_of(
+            self._launch.model, choices, trainable, self.job.optimizer, version=self.saved.step
+        )
         served = [name for layer in layers if layer.updater is None for name in layer.parameters]
         writes = self._writes(model, trainable, served)
         exchanges = self.exchanges = self._exchanges(choices, captures, memory, versions, writes)
@@ -347,34 +349,6 @@ class Assembly:
     def _party_name(self, number: int) -> str:
         """Of a party as exchanges know it: in a pipeline, by its rank among those that hold the stage."""
         return self._base.names[number if self.team.stage is None else self.team.members[number]]
-
-    def _layers(self, choices: Mapping[int, Choice], trainable: Mapping[str, Parameter]) -> list[Layer]:
-        """The plan's layers in forward order, with this worker's optimizer where it updates them."""
-        updates = {c.layer.layer: c.flow.update for c in choices.values()}
-        for choice in choices.values():
-            for name in choice.unit.layers:
-                updates.setdefault(name, choice.flow.update)
-        described_layers = self._launch.model.layers
-        mine = {
-            layer.name: {p.name: trainable[p.name] for p in layer.parameters if p.name in trainable}
-            for layer in described_layers
-        }
-        here = {
-            n: p for name, own in mine.items() if own and updates[name] == "worker" for n, p in own.items()
-        }
-        updater = Updater(self.job.optimizer, here) if here else None
-        layers = []
-        for described in described_layers:
-            own = mine[described.name]
-            if not own:
-                continue
-            layer = Layer(
-                described.index, described.name, own, updater if updates[described.name] == "worker" else None
-            )
-            layer.version = self.saved.step
-            layer.units = [c.unit for c in choices.values() if described.name in c.unit.layers]
-            layers.append(layer)
-        return layers
 
     def _wrapped(self, place: Place, model: nn.Module, schedule: HyperSchedule, wrapper: Wrapper) -> Replica:
         launch, base = self._launch, self._base
