@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter, functional
 
 from engine.instrumentation.raw_memory import listen, notice
-from engine.memory import swap
+from engine.memory.saving import address_of
 from engine.plan.units import Segment, Unit
 from engine.state.host_memory import HostMemory
 from engine.tensor_bytes import as_bytes
@@ -84,7 +84,7 @@ NOT_KEPT: dict[str, Callable[[Parameter], Any]] = {
     "printed": repr,
     "vector": lambda p: nn.utils.parameters_to_vector([p]),
     "list": lambda p: p.tolist(),
-    "swapped": swap._address,
+    "swapped": address_of,
 }
 
 
