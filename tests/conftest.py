@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backend.chaos.ports import reserved
+from engine.user_code import FOLDERS
 from tests.browser import ARGUMENTS, ONE_RENDERER, SHORT_LIVED, find_chromium
 from tests.facilities import unavailable
 from tests.modules import forget_modules
@@ -34,9 +35,10 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def users_modules() -> Iterator[None]:
     """What a test imports from a user's folder is gone after it, as it is gone with a job's processes."""
-    paths = list(sys.path)
+    paths, folders = list(sys.path), set(FOLDERS)
     yield
     forget_modules(paths)
+    FOLDERS.intersection_update(folders)
 
 
 @pytest.fixture

@@ -79,6 +79,7 @@ def requests(large: Large, rival: Large, others: list[str]) -> list[Asked]:
         Asked("links", f"{job}/links", {"bins": 100}),
         Asked("stretch of time", f"{job}/links/stretch", {"from_ns": 0, "to_ns": end}),
         Asked("staleness in numbers", f"{job}/staleness", {}),
+        Asked("memory in numbers", f"{job}/memory", {}),
         Asked("metrics", f"{job}/metrics", {}),
         Asked("names of metrics", f"{job}/metrics/names", {}),
         Asked("events", f"{job}/events", {}),

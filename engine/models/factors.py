@@ -100,6 +100,8 @@ def find_factors(
         twice = {path: second.rows.get(path) or 2 * rows for path, rows in once.items()}
     else:
         twice = _rows_of(model, partial(loss, 2), as_trained=first is not None) if once else {}
+        if first is not None and twice:  # a model may have put layers elsewhere meanwhile
+            twice = {path: twice.get(path) or 2 * rows for path, rows in once.items()}
     rows, found, compiled = rows_per_sample(once, twice, samples), {}, regions(model)
     for path, own in parameters.items():
         module = owners[path]

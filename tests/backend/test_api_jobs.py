@@ -81,8 +81,8 @@ def test_a_composed_job_says_which_override_set_what(api: TestClient) -> None:
     job = submit(api, overrides=[{"layers": "3", "exchange": "ring-allreduce"}])
     assert (job["strategy"], job["planned_by"]) == ("p3", "p3 + 1 override")
     assert job["plan"]["notes"] == [
-        "Slices have up to 50,000 elements (slice_size: auto): this model is too small for longer ones",
         "overrides.0: layers named 3 [3 (Linear)]: exchange ring-allreduce",
+        "Slices have up to 50,000 elements (slice_size: auto): this model is too small for longer ones",
     ]
     assert [layer["plan"]["overrides"] for layer in job["plan"]["layers"]] == [[], [0], []]
     assert [layer["row"]["update"] for layer in job["plan"]["layers"]] == ["server", "worker", "server"]

@@ -36,14 +36,14 @@ from pathlib import Path
 from backend.services.descriptions import Descriptions, _engine, key_of
 found = Descriptions(Path(sys.argv[1]))
 found.load()
-print(found._forks.pid, flush=True)
+print(found.forks.pid, flush=True)
 time.sleep(600)
 """
 
 
 def forks_of(descriptions: Descriptions) -> Forks:
-    assert descriptions._forks is not None
-    return descriptions._forks
+    assert descriptions.forks is not None
+    return descriptions.forks
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from engine.strategies import STRATEGIES, build_plan, strategy
 from engine.strategies.base import Strategy
 from tests.plans import WORKERS, built, described, job
 
-SHARED = {"averaging", "base", "drifting", "options"}
+SHARED = {"averaging", "base", "drifting", "fit_budget", "options"}
 """Files of the folder that hold no strategy."""
 NAMES = ("cnn", "tied", "frozen", "mixed", "alexnet")
 

@@ -33,6 +33,9 @@ def test_jobs_are_ticked_and_compared(page: Page, client: Client, recorded: list
     expect(page).to_have_url(re.compile("by=samples"))
     wanted = client.compare_figure(recorded, what="loss", by="samples")
     assert said(wanted.data[0].x) == [32 * (point.step + 1) for point in losses[0]]
+    page.get_by_test_id(
+        "figure-compare-loss"
+    ).scroll_into_view_if_needed()  # what is out of sight is not asked for
     page.wait_for_function(
         "wanted => document.querySelector('[data-testid=figure-compare-loss]')._fullData[0].x[1] === wanted",
         arg=64,
@@ -96,6 +99,7 @@ def test_jobs_are_ticked_where_nothing_is_compared_yet_and_numbers_come_first(
     page.get_by_test_id("compare-smooth").click()
     page.get_by_role("option", name="All smoothed over 20 %").click()
     expect(page).to_have_url(re.compile("smooth=20"))
+    page.get_by_test_id("figure-compare-loss").scroll_into_view_if_needed()
     page.wait_for_function(
         "() => document.querySelector('[data-testid=figure-compare-loss]')?._fullLayout?.yaxis.title.text"
         ".endsWith('(smoothed over 20 %)')"

@@ -101,7 +101,10 @@ def test_who_encodes_keeps_what_that_loses() -> None:
     assert whole < factors[0] < 1.01 * whole, "and what the next message begins with"
     in_phases = residuals("parameter-server", codec="powersgd", update="worker", where="dedicated")
     assert in_phases == factors[:WORKERS] + [0] * WORKERS, "sums on their way back lose nothing"
-    assert residuals("ring-allreduce-overlap", codec="powersgd") == factors[:WORKERS]
+    buckets = residuals("ring-allreduce-overlap", codec="powersgd")
+    assert factors[0] < buckets[0] < 1.05 * whole, (
+        "each part of a matrix that buckets cut has a basis of its own"
+    )
     assert factored == [convolutions] * WORKERS, "factors leave nothing behind"
 
 
