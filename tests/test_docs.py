@@ -43,7 +43,7 @@ DOCUMENTS = (
 NUMBERS = {20: "Twenty", 21: "Twenty-one", 22: "Twenty-two", 23: "Twenty-three", 24: "Twenty-four"}
 MADE = ("frontend/node_modules", "frontend/dist")
 WIDEST = 120
-WRAPPED = ("README.md", *GUIDES, "CHANGELOG.md")
+WRAPPED = ("README.md", *GUIDES, "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 """The documents whose lines are at most so wide."""
 
 
