@@ -6,7 +6,8 @@ unit before the first contribution behind the cut (`engine/checkpoint/shard_cuts
 
     worker 0      parameters, the optimizer where workers update, the outer optimizer of averages: all hold the same,
                   but for the optimizer where they train alone, which is each worker's own
-    every worker  buffers, what its codecs remember, random states, and how far it has come
+    every worker  buffers, what is frozen and which modules are in evaluation mode, what its codecs remember, random
+                  states, and how far it has come
     every shard   the optimizer where servers update, what its codecs remember, and where workers are told differences
                   the parameters from which these are
 Schedules and data are where the step says. Not captured: what a model, a data set or a loss keeps in attributes of
@@ -24,6 +25,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from engine.checkpoint import model_state
 from engine.checkpoint import part as parts
 from engine.checkpoint.part import Part
 from engine.checkpoint.shard_cuts import ShardCuts
@@ -40,7 +42,7 @@ from engine.state.updates import Updater
 from engine.telemetry.resumption import RESUMED
 
 _PARAMETER, _BUFFER, _OPTIMIZER, _OUTER, _RANDOM = "parameter", "buffer", "optimizer", "outer", "random"
-_DONE = "done"
+_DONE, _MODEL = "done", "model"
 
 
 @dataclass(kw_only=True)
@@ -108,7 +110,7 @@ class Fresh:
     def give(self, held: Held) -> None:
         """There is nothing."""
 
-    def begin(self, first: int, device: torch.device, recorder: Noting) -> Done:
+    def begin(self, first: int, model: nn.Module, device: torch.device, recorder: Noting) -> Done:
         """With step `first`, which is another than 0 where the worker has joined others again."""
         return Done(steps=first)
 
@@ -132,17 +134,9 @@ class Saved:
         for name, parameter in model.named_parameters():
             parameter.copy_(saved[name])
 
-    @torch.no_grad()
     def give_buffers(self, model: nn.Module) -> None:
-        """A forward pass may have replaced one by another tensor, or registered it."""
-        held = dict(model.named_buffers())
-        for name, tensor in self._own.under(_BUFFER).items():
-            there = held.get(name)
-            if there is not None and (there.shape, there.dtype) == (tensor.shape, tensor.dtype):
-                there.copy_(tensor)
-            else:
-                owner, _, leaf = name.rpartition(".")
-                model.get_submodule(owner).register_buffer(leaf, tensor)
+        """A forward pass may have replaced one by another tensor, registered it, or let it go."""
+        model_state.give_buffers(model, self._own.texts[_MODEL], self._own.under(_BUFFER))
 
     def give(self, held: Held) -> None:
         """Before any message has come."""
@@ -153,10 +147,11 @@ class Saved:
         for position, exchange in enumerate(held.distinct):
             exchange.load(self._own.under(f"exchange-{position}"), self.step)
 
-    def begin(self, first: int, device: torch.device, recorder: Noting) -> Done:
+    def begin(self, first: int, model: nn.Module, device: torch.device, recorder: Noting) -> Done:
         """The last thing before training: nothing is drawn until then. Lets go of what has been read."""
         if self._own is self._common:
             recorder.metric(RESUMED, self.step, self.step)
+        model_state.give_modes(model, self._own.texts[_MODEL])
         random_state.load(self._own.under(_RANDOM), device)
         said = json.loads(self._own.texts[_DONE])
         last = said["last"]
@@ -216,6 +211,7 @@ class WorkerCuts:
         part.texts[_DONE] = json.dumps(
             {"samples": done.samples, "last": None if last is None else list(last)}
         )
+        part.texts[_MODEL] = model_state.described(self._model)
         part.put(_RANDOM, random_state.state(self._device))
         part.put(_BUFFER, dict(self._model.named_buffers()))
         if self._first:

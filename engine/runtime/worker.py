@@ -131,7 +131,7 @@ class Worker:
         # Random masks differ by rank, and are not those again that a worker had before it was lost.
         life = parts.rank + base.incarnation * job.cluster.workers
         seed_everything(job.training.seed + 1 + life, job.training.deterministic)
-        done = parts.saved.begin(first, parts.device, base.recorder)
+        done = parts.saved.begin(first, model, parts.device, base.recorder)
         evaluator = partial(
             Evaluator,
             model=model,

@@ -1,5 +1,6 @@
-"""A user's model with everything that a checkpoint has to hold: batch statistics, dropout, a frozen parameter. It draws
-from three generators, and kills its process where a file says so."""
+"""A user's model with everything that a checkpoint has to hold: batch statistics, dropout, a frozen parameter, another
+one that a pass freezes, a buffer that grows and one that goes. It draws from three generators, and kills its process
+where a file says so."""
 
 from __future__ import annotations
 
@@ -25,14 +26,21 @@ class Mortal(nn.Module):
         self.dropout = nn.Dropout(0.3)
         self.second = nn.Linear(width, 10)
         self.frozen = nn.Parameter(torch.ones(10), requires_grad=False)
+        self.register_buffer("seen", torch.zeros(0), persistent=False)
+        self.register_buffer("warm", torch.full((64,), 0.5))
         self._kill = marks / "kill"
         self._calls = 0
 
     def forward(self, x: Tensor) -> Tensor:
         if self.training:
             self._die_if_told()
+            self.seen = torch.cat([self.seen, x.detach().mean()[None]])
+            if len(self.seen) == 3:
+                self.second.bias.requires_grad_(False)
+                self.warm = None
             x = x + 0.01 * random.random() + 0.01 * np.random.rand()
-        hidden = self.dropout(torch.relu(self.norm(self.first(x.flatten(1)))))
+        x = x.flatten(1) if self.warm is None else x.flatten(1) * self.warm
+        hidden = self.dropout(torch.relu(self.norm(self.first(x))))
         found: Tensor = self.second(hidden) * self.frozen
         return found
 

@@ -1,0 +1,81 @@
+"""What a model is besides its values: which buffers it has, which of them its state_dict has, what is frozen, and which
+modules are in evaluation mode.
+
+A forward pass may change all of it, once and for good, as after so many passes that a buffer counts: what was changed
+before a cut would not be changed again behind it. So it is saved with the values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+
+def described(model: nn.Module) -> str:
+    """As JSON. Values of buffers are under the first of their names in `named_buffers`."""
+    first = {id(held): name for name, held in model.named_buffers()}
+    return json.dumps(
+        {
+            "buffers": {
+                name: [
+                    None if held is None else first[id(held)],
+                    leaf not in module._non_persistent_buffers_set,
+                ]
+                for name, module, leaf, held in _buffers(model)
+            },
+            "trained": {name: parameter.requires_grad for name, parameter in model.named_parameters()},
+            "training": {name: module.training for name, module in model.named_modules()},
+        }
+    )
+
+
+@torch.no_grad()
+def give_buffers(model: nn.Module, said: str, values: Mapping[str, Tensor]) -> None:
+    """The model has the buffers that `described` names, with these values. One that is as it was made stays the same
+    tensor."""
+    wanted: dict[str, tuple[str | None, bool]] = json.loads(said)["buffers"]
+    made = {}
+    for name, module, leaf, held in _buffers(model):
+        made[name] = held
+        if name not in wanted:
+            del module._buffers[leaf]
+            module._non_persistent_buffers_set.discard(leaf)
+    given: dict[str, Tensor] = {}
+    for name, (first, persistent) in wanted.items():
+        owner, _, leaf = name.rpartition(".")
+        module = model.get_submodule(owner)
+        if first is not None and first not in given:
+            given[first] = _given(made.get(name), values[first], given)
+        if name not in made:
+            module.register_buffer(leaf, None)
+        module._buffers[leaf] = None if first is None else given[first]
+        (set.discard if persistent else set.add)(module._non_persistent_buffers_set, leaf)
+
+
+def give_modes(model: nn.Module, said: str) -> None:
+    """What is frozen, and which modules are in evaluation mode. After all that looks at what was trainable when the
+    model was built."""
+    found = json.loads(said)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(found["trained"].get(name, parameter.requires_grad))
+    for name, module in model.named_modules():
+        module.training = found["training"].get(name, module.training)
+
+
+def _given(made: Tensor | None, value: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    """The tensor that was there, unless it has another form or another buffer has it already."""
+    if made is None or (made.shape, made.dtype) != (value.shape, value.dtype):
+        return value
+    if any(made is other for other in given.values()):
+        return value
+    return made.copy_(value)
+
+
+def _buffers(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, Tensor | None]]:
+    """Each name of each buffer, its module, its name there and what it holds."""
+    for path, module in model.named_modules():
+        for leaf, held in list(module._buffers.items()):
+            yield f"{path}.{leaf}" if path else leaf, module, leaf, held
