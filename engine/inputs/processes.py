@@ -196,6 +196,8 @@ class _Child:
         self._pipe = pipe
         self._slots = slots
         self._taken = 0
+        self._buried = False
+        """Its number may be another process's."""
 
     def tell(self, what: Any) -> None:
         try:
@@ -226,13 +228,17 @@ class _Child:
 
     def _exit_code(self) -> int | None:
         """Of the process, when it has ended; negative: a signal. None where somebody else has asked for it."""
+        self._buried = True
         try:
             return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         except ChildProcessError:
             return None
 
     def close(self) -> None:
-        self._exit_code()
+        if not self._buried:  # one that somebody has stopped does not see that the lifeline closes
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self._exit_code()
         self._pipe.close()
         for slot in self._slots:
             slot.close()

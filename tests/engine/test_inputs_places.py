@@ -275,3 +275,11 @@ def _ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def test_a_process_that_somebody_has_stopped_ends_with_the_loader_too() -> None:
+    processes = Processes(TensorSource(torch.zeros(4, 2), torch.zeros(4)), 2)
+    pids = processes.pids
+    os.kill(pids[0], signal.SIGSTOP)
+    processes.close()
+    assert all(map(_ended, pids))
