@@ -27,6 +27,7 @@ from backend.services.describing import SOURCE, Allowance, ask
 from backend.services.errors import Busy, Left
 from backend.services.forks import Forks
 from backend.services.remember import Remembered
+from backend.services.turns import Turns
 from engine import errors
 from engine.errors import UserError
 from engine.launch import write_json
@@ -50,6 +51,7 @@ KEPT_LAYERS = 50_000
 """Of the descriptions kept in memory, all together: about 60 MB."""
 KEPT_BYTES = 2**28
 """Of those kept on disk: what nobody asked for the longest goes first."""
+_HELD_UP = "a model that takes long to build holds the others up"
 LOOKED_AT = 20_000
 """So many names in a directory are looked at for changes: it may be `/`, while somebody types."""
 
@@ -65,8 +67,12 @@ class Descriptions:
         self._lifeline, self._ours = Pipe(duplex=False)
         self.forks: Forks | None = None
         """Who has loaded what describing needs, and predicting, once `load` was called."""
-        self._slots = threading.BoundedSemaphore(AT_ONCE)
-        self._room = threading.BoundedSemaphore(AT_ONCE + WAITING)
+        self._turns = Turns(
+            at_once=AT_ONCE,
+            waiting=WAITING,
+            busy=f"{{places}} models are being described, or wait for it: {_HELD_UP}",
+            retry_after_s=RETRY_AFTER_S,
+        )
         self._asking = threading.BoundedSemaphore(ASKING)
         self._known: Remembered[ModelDescription] = Remembered(
             room=KEPT_LAYERS, size=lambda found: 1 + len(found.layers)
@@ -93,7 +99,10 @@ class Descriptions:
         if asker is not None and key in asker.refused:
             raise asker.refused[key]
         if not self._asking.acquire(blocking=False):
-            raise _busy(f"{ASKING} requests wait for models to be described")
+            raise Busy(
+                f"{ASKING} requests wait for models to be described: {_HELD_UP}. Ask again in {RETRY_AFTER_S} s",
+                retry_after_s=RETRY_AFTER_S,
+            )
         try:
             return self._shared(key, request, asker)
         except UserError as error:
@@ -132,16 +141,9 @@ class Descriptions:
             return None
 
     def _make(self, key: str, request: dict[str, Any], asker: Asker | None) -> ModelDescription:
-        if not self._room.acquire(blocking=False):
-            raise _busy(f"{AT_ONCE + WAITING} models are being described, or wait for it")
-        try:
-            with self._slots:
-                if asker is not None:
-                    asker.check()
-                subject = str(request["model"]["name"] or request["model"]["entrypoint"])
-                answer = ask(request, subject, self._allowed, self._lifeline, asker=asker, forks=self.forks)
-        finally:
-            self._room.release()
+        with self._turns.turn(asker):
+            subject = str(request["model"]["name"] or request["model"]["entrypoint"])
+            answer = ask(request, subject, self._allowed, self._lifeline, asker=asker, forks=self.forks)
         description = ModelDescription.from_dict(answer)
         write_json(self._directory / f"{key}.json", description.to_dict())
         self._forget()
@@ -160,13 +162,6 @@ class Descriptions:
             with suppress(OSError):
                 stat = path.stat()
                 yield stat.st_mtime_ns, stat.st_size, path
-
-
-def _busy(what: str) -> Busy:
-    return Busy(
-        f"{what}: a model that takes long to build holds the others up. Ask again in {RETRY_AFTER_S} s",
-        retry_after_s=RETRY_AFTER_S,
-    )
 
 
 def key_of(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:

@@ -3,12 +3,10 @@ here measured: so one request is answered at a time."""
 
 from __future__ import annotations
 
-import threading
-
 from backend.schemas.paying import PayingView
 from backend.services.asker import Asker
-from backend.services.errors import Busy
 from backend.services.plans import Planner
+from backend.services.turns import Turns
 from engine.plan.columns import aligned
 from engine.plan.job import JobSpec
 from engine.plan.paying import ASSUMED, table
@@ -23,22 +21,15 @@ class CodecsPaying:
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
-        self._one = threading.Lock()
-        self._room = threading.BoundedSemaphore(1 + WAITING)
+        self._turns = Turns(
+            waiting=WAITING,
+            busy="{places} requests ask where codecs pay, or wait for it",
+            retry_after_s=RETRY_AFTER_S,
+        )
 
     def find(self, spec: JobSpec, asker: Asker | None = None) -> PayingView:
         """Of every codec. Raises UserError where the job is refused, or its strategy has no codec, Busy where too many
         ask, and Left where the asker is gone."""
-        if not self._room.acquire(blocking=False):
-            raise Busy(
-                f"{1 + WAITING} requests ask where codecs pay, or wait for it. Ask again in {RETRY_AFTER_S} s",
-                retry_after_s=RETRY_AFTER_S,
-            )
-        try:
-            with self._one:
-                if asker is not None:
-                    asker.check()
-                found = self._planner.where_codecs_pay(spec, asker)
-        finally:
-            self._room.release()
+        with self._turns.turn(asker):
+            found = self._planner.where_codecs_pay(spec, asker)
         return PayingView(codecs=found, text="\n".join([*aligned(table(found)), "", *ASSUMED]))

@@ -3,7 +3,6 @@ kept."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing import Pipe
@@ -12,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar, cast
 from backend.services.asker import Asker
 from backend.services.describing import Allowance, Task, ask
 from backend.services.descriptions import key_of
-from backend.services.errors import Busy
 from backend.services.forks import Forks
 from backend.services.remember import Remembered
+from backend.services.turns import Turns
 from engine.plan.job import JobSpec
 
 WAITING = 4
@@ -38,8 +37,11 @@ class Predictor:
         """`forks`: who has loaded what predicting needs, where there is one."""
         self._allowed = allowed
         self._forks = forks
-        self._one = threading.Lock()
-        self._room = threading.BoundedSemaphore(1 + WAITING)
+        self._turns = Turns(
+            waiting=WAITING,
+            busy="{places} requests predict memory, or wait for it",
+            retry_after_s=RETRY_AFTER_S,
+        )
         # A process that predicts ends when our end closes, also because we were killed.
         self._lifeline, self._ours = Pipe(duplex=False)
         self._known: Remembered[_Kept] = Remembered(room=KEPT_LAYERS, size=lambda kept: 1 + kept.layers)
@@ -84,15 +86,5 @@ class Predictor:
             answer = ask(request, subject, allowed, self._lifeline, task, asker=asker, forks=self._forks())
             return _Kept(read(answer), len(request["described"]["layers"]))
 
-        if not self._room.acquire(blocking=False):
-            raise Busy(
-                f"{1 + WAITING} requests predict memory, or wait for it. Ask again in {RETRY_AFTER_S} s",
-                retry_after_s=RETRY_AFTER_S,
-            )
-        try:
-            with self._one:
-                if asker is not None:
-                    asker.check()
-                return self._known.get(key, make)
-        finally:
-            self._room.release()
+        with self._turns.turn(asker):
+            return self._known.get(key, make)

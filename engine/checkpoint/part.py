@@ -8,6 +8,7 @@ Source: the format of huggingface/safetensors, version 0.4 and later.
 from __future__ import annotations
 
 import json
+import math
 import os
 import zlib
 from collections.abc import Mapping
@@ -128,14 +129,32 @@ def _write_all(file: Any, piece: memoryview) -> int:
 def read(path: Path) -> Part:
     """A part that has been found to be what was written. Raises OSError, and ValueError for a file of another kind."""
     with open_regular(path) as file:
+        left = os.fstat(file.fileno()).st_size - 8
         size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))
-        part = Part(texts=header.pop(_TEXTS, {}))
-        for name, said in header.items():
-            tensor = torch.empty(said["shape"], dtype=_DTYPES[said["dtype"]])
-            _read_all(file, _bytes(tensor), path)
-            part.tensors[name] = tensor
+        if size > left:
+            raise ValueError(f"{path} ends within its header of {size} bytes")
+        try:
+            header = json.loads(file.read(size))
+            part, said = Part(texts=dict(header.pop(_TEXTS, {}))), _said(header)
+        except (RecursionError, TypeError, AttributeError, KeyError) as error:
+            raise ValueError(f"{path} has a header that says nothing: {error!r}") from error
+        left -= size
+        for name, (dtype, shape) in said.items():
+            left -= math.prod(shape) * dtype.itemsize
+            if left < 0:
+                raise ValueError(f"{path} ends within a tensor")
+            part.tensors[name] = torch.empty(shape, dtype=dtype)
+            _read_all(file, _bytes(part.tensors[name]), path)
     return part
+
+
+def _said(header: Mapping[str, Any]) -> dict[str, tuple[torch.dtype, list[int]]]:
+    """What a header says of each tensor; raises what Python raises where it says something else."""
+    said = {name: (_DTYPES[each["dtype"]], list(each["shape"])) for name, each in header.items()}
+    for name, (_, shape) in said.items():
+        if not all(type(size) is int and size >= 0 for size in shape):
+            raise TypeError(f"the shape of {name} is {shape}")
+    return said
 
 
 def _read_all(file: BinaryIO, room: memoryview, path: Path) -> None:

@@ -19,6 +19,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,9 @@ class Store:
         count = total = 0
         try:
             with open_regular(self.place(step) / f"{name}{SUFFIX}", root=self._folder) as file:
+                size = os.fstat(file.fileno()).st_size
+                if not isinstance(said, dict) or said.get("bytes") != size:  # a file with gaps may be endless
+                    raise DamagedError(f"its part of {name} is not what was written: {size} bytes")
                 while piece := file.read(_PIECE):
                     count, total = count + len(piece), zlib.crc32(piece, total)
         except (OSError, ValueError) as error:
@@ -167,25 +171,27 @@ class Store:
             return
         for path in self._folder.iterdir():
             number = path.name.removeprefix(_PREFIX)
-            if path.name.startswith(_PREFIX) and number.isdigit():
+            if number.isdecimal() and path == self.place(int(number)):  # whatever else lies here is not ours
                 yield int(number)
 
     def _prune(self) -> None:
         """What is older than the newest goes, but for those that are kept: also what is left of one whose removal was
         broken off."""
         steps = sorted(self._steps())
-        kept = [step for step in steps if (self.place(step) / MANIFEST).exists()][-self._keep :]
+        kept = [step for step in steps if (self.place(step) / MANIFEST).is_file()][-self._keep :]
         for step in steps:
-            if step not in kept and step < kept[-1]:
+            if kept and step not in kept and step < kept[-1]:
                 self._remove(step)
 
     def _remove(self, step: int) -> None:
-        """The manifest first: what is left after a kill within this is no checkpoint."""
+        """The manifest first: what is left after a kill within this is no checkpoint. A user's code may have put
+        anything there; what cannot be removed stays, and is found damaged again."""
         place = self.place(step)
-        if place.is_symlink():
-            place.unlink()
-            return
-        (place / MANIFEST).unlink(missing_ok=True)
+        with suppress(OSError):
+            if place.is_symlink() or not place.is_dir():
+                place.unlink(missing_ok=True)
+            else:
+                (place / MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(place, ignore_errors=True)
 
 

@@ -32,6 +32,7 @@ import math
 import mmap
 import os
 import pickle
+import select
 import signal
 import sys
 import traceback
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 _SLOTS = 2
 """Batches of one process that may wait."""
+_END_S = 5.0
+"""So long it may take until a process has ended whose pipe has closed."""
 _ALIGNED = 64
 """Bytes: where a tensor in a slot begins."""
 
@@ -196,6 +199,8 @@ class _Child:
         self._pipe = pipe
         self._slots = slots
         self._taken = 0
+        self._buried = False
+        """Its number may be another process's."""
 
     def tell(self, what: Any) -> None:
         try:
@@ -217,22 +222,42 @@ class _Child:
         return batch
 
     def _lost(self) -> TrainingError:
-        code = self._exit_code()
-        how = "has ended" if code is None or code >= 0 else f"was killed by {signal.Signals(-code).name}"
+        if self._ends_within(_END_S):
+            code = self._exit_code()
+            how = "has ended" if code is None or code >= 0 else f"was killed by {signal.Signals(-code).name}"
+        else:
+            how = "lives, and has closed its pipe to the worker"
         return TrainingError(
             f"{self._name} {how}. Where the system kills it for want of memory, use fewer (input.processes) or smaller"
             " batches; where the data's own code ends it, correct that; input.where cpu needs no processes"
         )
 
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether it ends, or has ended, also where somebody else has asked for its exit code."""
+        if self._buried:
+            return True
+        try:
+            process = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return True
+        try:
+            return bool(select.select([process], [], [], seconds)[0])
+        finally:
+            os.close(process)
+
     def _exit_code(self) -> int | None:
         """Of the process, when it has ended; negative: a signal. None where somebody else has asked for it."""
+        self._buried = True
         try:
             return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         except ChildProcessError:
             return None
 
     def close(self) -> None:
-        self._exit_code()
+        if not self._buried:  # one that somebody has stopped does not see that the lifeline closes
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self._exit_code()
         self._pipe.close()
         for slot in self._slots:
             slot.close()

@@ -223,6 +223,23 @@ class Broken(TensorSource):
         return super().batch(indices)
 
 
+class Closing(TensorSource):
+    """As who makes a daemon does."""
+
+    def batch(self, indices: np.ndarray) -> tuple[Any, Tensor]:
+        os.closerange(3, 256)
+        signal.pause()
+        raise AssertionError("nobody wakes it")
+
+
+def test_a_process_that_has_closed_its_pipe_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.inputs.processes._END_S", 0.2)
+    source = Closing(torch.zeros(22, 2), torch.zeros(22))
+    given = Input(where="processes", processes=1)
+    with loading(source, given) as loader, pytest.raises(TrainingError, match="has closed its pipe to the"):
+        next(loader.batches())
+
+
 def test_what_fails_in_a_process_fails_in_the_worker() -> None:
     """An error that says what to do stays as it is; of any other it is said what and where it was."""
     given = Input(where="processes", processes=2)
@@ -275,3 +292,11 @@ def _ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def test_a_process_that_somebody_has_stopped_ends_with_the_loader_too() -> None:
+    processes = Processes(TensorSource(torch.zeros(4, 2), torch.zeros(4)), 2)
+    pids = processes.pids
+    os.kill(pids[0], signal.SIGSTOP)
+    processes.close()
+    assert all(map(_ended, pids))
