@@ -60,7 +60,7 @@ def lines(found: JobMemory) -> Iterator[str]:
     if not found.layers:
         yield UNCOUNTED
         return
-    head = ("worker", "layer", "step", "saved", "left", "computed again", "took", "waited")
+    head = ("worker", "layer", "step", "saved", "swapped out", "computed again", "took", "waited")
     yield columns(head, map(_row, found.layers))
 
 

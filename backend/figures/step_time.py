@@ -112,17 +112,17 @@ def draw(
                 hovertemplate=f"{name}: %{{x:.3g}} ms<extra></extra>",
             )
         )
-    second_line = 0 if machine is None else 17  # of the axis's title, where it is narrow
+    second_line = 17 if machine is not None and request.narrow else 0  # of the axis's title
     if slow is not None:
         figure.add_annotation(
             x=1,
-            y=0 if request.narrow else 1,  # the legend takes several lines there
+            y=0,  # above the bars is the legend
             xref="paper",
             yref="paper",
             xanchor="right",
-            yanchor="top" if request.narrow else "bottom",
+            yanchor="top",
             text=_late(job, slow, _later_ns(parts, slow), request),
-            yshift=-46 - second_line if request.narrow else 4,
+            yshift=-46 - second_line,
             font={"size": 12, "color": colours.muted},
         )
     title = UNIT
@@ -142,7 +142,7 @@ def draw(
     )
     if machine is not None:
         alt += f"; processors of the machine: {machine.text}"
-    room = NOTE_PX + second_line if request.narrow and slow is not None else 0  # for the note below the axis
+    room = NOTE_PX + second_line if slow is not None else 0  # for the note below the axis
     if room:
         figure.update_layout(margin={"b": room + 40})
     height = 120 + 44 * len(parts) + room
@@ -156,6 +156,4 @@ def _late(job: JobFacts, slow: int, ns: float, request: FigureRequest) -> str:
     """How much longer the straggler takes for its own part of a step; on a phone in few words, as it has one line."""
     if request.narrow:
         return f"{abbreviate(job.party(slow))}: computation and input {format_ms(ns)} longer"
-    return (
-        f"{job.party(slow)} takes {format_ms(ns)} longer than the others to compute and get input, per step"
-    )
+    return f"{job.party(slow)} takes {format_ms(ns)} longer per step to compute and get input"

@@ -49,21 +49,24 @@ def remedy(given: Input, *, cuda: bool, staged: bool, full: bool) -> str:
     ways = (
         (
             on_device and not cuda,
-            "Do not let the thread that trains transform them: input.where processes, or cpu",
+            "Do not let the thread that trains transform them: set input.where to processes, or to cpu",
         ),
-        (on_device and not full, "Prepare them in processes: input.where processes"),
-        (given.prefetch == 0 and not count, "Prepare them ahead of the step: input.prefetch 1 or more"),
+        (on_device and not full, "Prepare them in processes: set input.where to processes"),
+        (
+            given.prefetch == 0 and not count,
+            "Prepare them ahead of the step: set input.prefetch to 1 or more",
+        ),
         (
             not on_device and cuda and staged and (full or count > 0),
-            "Let the device transform them: input.where device, so that the host only reads and decodes",
+            "Let the device transform them, so that the host only reads and decodes: set input.where to device",
         ),
         (
             full,
             "The machine's processors are busy, so that more processes would not help: store the data smaller or "
             "ready-made, or end other programs",
         ),
-        (not count, "Prepare them in processes of their own: input.where processes"),
-        (more > count, f"Prepare them in more processes: input.processes {more}, in place of {count}"),
+        (not count, "Prepare them in processes of their own: set input.where to processes"),
+        (more > count, f"Prepare them in more processes: set input.processes to {more}, in place of {count}"),
     )
     return next((text for holds, text in ways if holds), "Store them smaller or ready-made")
 

@@ -268,7 +268,8 @@ class Blocks:
             moved, copy = block.leaving_bytes, copy_ns(block.leaving_bytes, DISK)
             return f"{format_bytes(moved)} of its block leave and come back, {format_time(copy)} each way"
         run = _run(chosen, at)
-        others = f", together with {len(run) - 1} blocks beside it" if len(run) > 1 else ""
+        beside = len(run) - 1
+        others = f", together with {beside} block{'s' * (beside > 1)} beside it" if beside else ""
         return f"{saved} of its block are computed again in {format_time(block.forward_ns)}{others}"
 
 

@@ -23,9 +23,10 @@ def holders(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription, party: 
     named = ", ".join(f"{part} {format_bytes(size)}" for size, part in parts)
     layers = sorted(model.layers, key=lambda layer: -layer.parameter_bytes)[:_MOST_NAMED]
     largest = ", ".join(f"{layer.name or '(root)'} {format_bytes(layer.parameter_bytes)}" for layer in layers)
+    s, are = ("", "is") if len(layers) == 1 else ("s", "are")
     return (
-        f"For as long as training lasts, the plan has {party.name} hold {named}; the layers with the largest"
-        f" parameters are {largest}"
+        f"For as long as training lasts, the plan has {party.name} hold {named}; the layer{s} with the largest"
+        f" parameters {are} {largest}"
     )
 
 

@@ -142,7 +142,11 @@ def test_throughput_is_samples_over_iteration_time(database: Database, baseline:
 
 
 def test_the_straggler_is_marked_and_each_part_is_the_recorded_one(database: Database, p3: Run) -> None:
-    bars = traces(build(database, p3.job_id, "step-time"), "bar")
+    content = build(database, p3.job_id, "step-time")
+    (late,) = content["layout"]["annotations"]
+    assert "longer per step" in late["text"]
+    assert (late["y"], late["yanchor"]) == (0, "top"), "below the axis: the legend is above"
+    bars = traces(content, "bar")
     assert "straggler" in bars[0]["y"][1]
     assert "straggler" not in bars[0]["y"][0]
     drawn = {bar["name"]: column(bar["x"]).tolist() for bar in bars}

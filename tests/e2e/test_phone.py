@@ -61,9 +61,12 @@ def test_a_predicted_memory_and_where_codecs_pay_can_be_read_on_a_phone(page: Pa
     page.set_viewport_size({"width": max(PHONES), "height": SCREEN_PX})
     open_form(page, "how much", strategy="p3")
     expect_the_plan(page)
-    page.get_by_test_id("predict-memory").click()
-    page.get_by_test_id("ask-codecs").click()
-    for name in ("memory-table", "codecs-table"):
+    for question, ask, name in (
+        ("memory", "predict-memory", "memory-table"),
+        ("codecs", "ask-codecs", "codecs-table"),
+    ):
+        page.get_by_test_id(f"before-{question}").click()
+        page.get_by_test_id(ask).click()
         table = page.get_by_test_id(name)
         expect(table.get_by_role("row")).not_to_have_count(0)
         assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth"), name
@@ -74,8 +77,9 @@ def test_the_largest_batch_is_found_from_the_form(page: Page) -> None:
     """For each way to treat activations, or with the reason why not."""
     open_form(page, "how many", strategy="p3")
     expect_the_plan(page)
+    page.get_by_test_id("before-batch").click()
     page.get_by_test_id("largest-memory").fill("64MiB")
-    page.get_by_test_id("find-largest").click()
+    page.get_by_test_id("largest-memory").press("Enter")
     rows = page.get_by_test_id("largest-table").get_by_role("row")
     expect(rows).to_have_count(4, timeout=60_000)
     expect(rows.nth(1)).to_contain_text("keep")

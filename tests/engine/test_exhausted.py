@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,13 @@ def test_the_largest_holders_come_first() -> None:
     largest = max(model.layers, key=lambda layer: layer.parameter_bytes)
     assert said.startswith("For as long as training lasts, the plan has worker 0 hold parameters ")
     assert f"the layers with the largest parameters are {largest.name} " in said
+    alone = replace(model, layers=model.layers[:1])
+    name, first = (
+        alone.layers[0].name,
+        [layer for layer in plan.layers if layer.layer == alone.layers[0].name],
+    )
+    said = holders(spec, replace(plan, layers=tuple(first)), alone, WORKER)
+    assert f"the layer with the largest parameters is {name} " in said
     server = Party(index=1, name="server 0", rank=None, shard=0, host="host1")
     assert "hold nothing" in holders(spec, plan, model, server)
 

@@ -4,7 +4,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { client, unwrap } from "../api/client";
 import type { JobSpec } from "../api/types";
-import { formatBytes } from "../lib/format";
+import { formatBytes, formatNumber, NONE } from "../lib/format";
 import { best, largestRows, slowDown } from "../lib/largestRows";
 import { AskingButton } from "./AskingButton";
 import { TakeTable } from "./TakeTable";
@@ -28,10 +28,14 @@ export function LargestBatch({ spec, file }: Props) {
     <Stack gap="xs" mt="sm">
       <TextInput
         size="xs"
-        w={160}
-        label="A worker's memory"
+        w={220}
+        label="Memory that a worker has"
+        description="A size, such as 16GiB or 800MB"
         value={memory}
         onChange={(event) => setMemory(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && !find.isPending) find.mutate();
+        }}
         data-testid="largest-memory"
       />
       <AskingButton
@@ -45,7 +49,7 @@ export function LargestBatch({ spec, file }: Props) {
       >
         {found
           ? best(found)
-          : "Before and after optimization, without running the job. Takes up to a minute."}
+          : "With all activations kept, and with those that need less memory. Takes up to a minute."}
       </AskingButton>
       {found && (
         <TakeTable file={`${file} largest batch`} rows={() => largestRows(found)}>
@@ -65,9 +69,9 @@ export function LargestBatch({ spec, file }: Props) {
                 {found.largest.ways.map((way) => (
                   <Table.Tr key={way.way}>
                     <Table.Td>{way.way}</Table.Td>
-                    <Table.Td ta="right">{way.refused ? "–" : way.samples}</Table.Td>
-                    <Table.Td ta="right">{way.refused ? "–" : way.global_batch}</Table.Td>
-                    <Table.Td ta="right">{way.refused ? "–" : formatBytes(way.peak)}</Table.Td>
+                    <Table.Td ta="right">{way.refused ? NONE : formatNumber(way.samples, 9)}</Table.Td>
+                    <Table.Td ta="right">{way.refused ? NONE : formatNumber(way.global_batch, 9)}</Table.Td>
+                    <Table.Td ta="right">{way.refused ? NONE : formatBytes(way.peak)}</Table.Td>
                     <Table.Td ta="right">{slowDown(way)}</Table.Td>
                     <Table.Td>{way.refused || way.limit}</Table.Td>
                   </Table.Tr>

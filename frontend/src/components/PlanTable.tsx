@@ -31,7 +31,7 @@ interface Props {
 export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Props) {
   const [scroller, setScroller] = useState<HTMLElement | null>(null);
   const rows = useMemo(() => plan.layers.map(rowOf), [plan.layers]);
-  const moved = !brief && movesActivations(plan);
+  const moved = movesActivations(plan);
   const largest = Math.max(1, ...rows.map((row) => row.wire_bytes));
   const draw = (row: Row, first: boolean, ref?: Ref<HTMLTableRowElement>, index?: number) => (
     <PlanRow
@@ -88,7 +88,7 @@ export function PlanTable({ plan, brief = false, layer, onLayer, onPointed }: Pr
             {brief && rows.length > MANY ? (
               <NearRows
                 count={rows.length}
-                columns={COLUMNS}
+                columns={COLUMNS + (moved ? 1 : 0)}
                 guessPx={ROW_PX}
                 scroller={scroller}
                 draw={(index, ref, first) => {
@@ -174,7 +174,7 @@ const PlanRow = memo(function PlanRow({
       {moved && (
         <Table.Td>
           {activationsOf(row)}
-          {row.activations_why && (
+          {row.activations_why && !brief && (
             <Text size="xs" c="dimmed" data-testid="activations-why">
               {row.activations_why}
             </Text>

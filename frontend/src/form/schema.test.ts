@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { errorAt, errorWithin, hasErrorBelow } from "./errors";
-import { fill, initialValue, type JsonSchema, resolve, setAt } from "./schema";
+import { fill, initialValue, type JsonSchema, resolve, setAt, withChoices } from "./schema";
 
 const root: JsonSchema = {
   $defs: {
@@ -90,4 +90,16 @@ test("errors are found at their fields", () => {
   expect(errorWithin(errors, "cluster")).toBe("workers: A job needs at least one worker. Use 1 or more.");
   expect(errorWithin(errors, "cluster.workers")).toBe(errorAt(errors, "cluster.workers"));
   expect(errorWithin(errors, "clusters")).toBeUndefined();
+});
+
+test("a field is a choice where the service says what it may be", () => {
+  const where: JsonSchema = { type: "string", default: "cpu" };
+  const top: JsonSchema = { $defs: { Input: { type: "object", properties: { where, prefetch: {} } } } };
+  const input = { $ref: "#/$defs/Input" };
+  const chosen = withChoices(input, top, "where", ["cpu", "processes"]).properties ?? {};
+  expect(Object.keys(chosen)).toEqual(["where", "prefetch"]);
+  expect(resolve(chosen.where ?? {}, top)).toMatchObject({ kind: "choice", default: "cpu" });
+  expect(chosen.where?.enum).toEqual(["cpu", "processes"]);
+  expect(withChoices(input, top, "where", [])).toBe(input);
+  expect(withChoices(input, top, "elsewhere", ["cpu"])).toBe(input);
 });

@@ -83,6 +83,20 @@ function kindOf(schema: JsonSchema): Kind {
   }
 }
 
+/** An object's schema whose field takes one of these `values`: the service knows them, and its schema only that they are
+ * text. While they are unknown it stays text. */
+export function withChoices(
+  schema: JsonSchema,
+  root: JsonSchema,
+  name: string,
+  values: string[],
+): JsonSchema {
+  const found = resolve(schema, root).schema;
+  const property = found.properties?.[name];
+  if (property === undefined || values.length === 0) return schema;
+  return { ...found, properties: { ...found.properties, [name]: { ...property, enum: values } } };
+}
+
 /** The value that a form starts with: defaults, empty text for what is required, null for what may be empty. */
 export function initialValue(schema: JsonSchema, root: JsonSchema): unknown {
   const field = resolve(schema, root);

@@ -10,6 +10,7 @@ import {
   formatStepTime,
   formatThroughput,
   formatTimesFastest,
+  humanize,
   singular,
 } from "./format";
 
@@ -82,4 +83,9 @@ test("one entry of a list is called by the singular of the list's title", () => 
   expect(singular("Host rates")).toBe("Host rate");
   expect(singular("Entries")).toBe("Entry");
   expect(singular("Data")).toBe("Data");
+});
+
+test("a name in seconds says so", () => {
+  expect(humanize("backoff_s")).toBe("Backoff (s)");
+  expect(humanize("every_steps")).toBe("Every steps");
 });

@@ -109,7 +109,7 @@ export function counted(count: number, what: string, several = `${what}s`): stri
 
 /** `wire_bytes_per_step` as people read it. */
 export function humanize(name: string): string {
-  const text = name.replaceAll("_", " ");
+  const text = name.replace(/_s$/, " (s)").replaceAll("_", " ");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 

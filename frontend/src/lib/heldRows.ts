@@ -28,7 +28,7 @@ export function heldRows(held: JobMemory): HeldRow[] {
 /** The table as rows of a file. */
 export function heldCells(rows: HeldRow[]): Cell[][] {
   return [
-    ["worker", "layer", "saved (B)", "left (B)", "computed again (B)", "waited (ms)"],
+    ["worker", "layer", "saved (B)", "swapped out (B)", "computed again (B)", "waited (ms)"],
     ...rows.map((row) => [row.worker, row.layer, row.saved ?? "", row.left, row.again, row.waited_ms]),
   ];
 }

@@ -19,10 +19,15 @@ const view: LargestBatchView = {
 };
 
 test("the largest of all ways is said beside what there is without", () => {
-  expect(best(view)).toBe("450 samples of a pass with swap, 4.5 times that of keep");
-  const ways = view.largest.ways.map((each) => (each.way === "keep" ? { ...each, samples: 0 } : each));
-  const none = { ...view, largest: { ...view.largest, ways } };
-  expect(best(none)).toBe("450 samples of a pass with swap");
+  expect(best(view)).toBe(
+    "In 16.0 GiB a pass may have 450 samples with swap, 4.5 times as many as with keep.",
+  );
+  const kept = (samples: number) => {
+    const ways = view.largest.ways.map((each) => (each.way === "keep" ? { ...each, samples } : each));
+    return { ...view, largest: { ...view.largest, ways } };
+  };
+  expect(best(kept(0))).toBe("In 16.0 GiB a pass may have 450 samples with swap.");
+  expect(best(kept(30931))).toBe("In 16.0 GiB a pass may have 30,931 samples with keep.");
 });
 
 test("what nobody predicts is no number", () => {

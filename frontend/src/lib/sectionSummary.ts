@@ -26,6 +26,9 @@ export function sectionSummary(name: string, spec: Record<string, unknown>): str
     optimizer: () => [String(value.name ?? "")],
     schedule: () => [String(value.name ?? "")],
     faults: () => [slowed(value.stragglers) || "none"],
+    evaluation: () => [everySo(value) || (value.at_end === true ? "at the end" : "never")],
+    retry: () => [value.times === 0 ? "never" : counted(value.times, "time")],
+    checkpoint: () => [everySo(value) || "none"],
     rehearsal: () => [isText(value.profile) ? "measured profile" : String(value.device ?? "")],
   };
   return (
@@ -48,6 +51,13 @@ function slowed(stragglers: unknown): string {
 
 function counted(value: unknown, what: string, plural = "s"): string {
   return typeof value === "number" ? `${value} ${what}${value === 1 ? "" : plural}` : "";
+}
+
+/** `every 100 steps`; steps stand in place of epochs where both are given. */
+function everySo({ every_steps, every_epochs }: Record<string, unknown>): string {
+  const [often, what] = typeof every_steps === "number" ? [every_steps, "step"] : [every_epochs, "epoch"];
+  if (typeof often !== "number") return "";
+  return often === 1 ? `every ${what}` : `every ${often} ${what}s`;
 }
 
 function isText(value: unknown): value is string {

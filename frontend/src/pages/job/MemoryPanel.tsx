@@ -8,7 +8,7 @@ import { JobFigure } from "../../components/JobFigure";
 import type { XRange } from "../../components/PlotlyChart";
 import { TakeTable } from "../../components/TakeTable";
 import { usePrediction } from "../../components/usePrediction";
-import { formatBytes, formatFixed } from "../../lib/format";
+import { formatBytes, formatFixed, NONE } from "../../lib/format";
 import { type HeldRow, heldCells, heldRows } from "../../lib/heldRows";
 import { highest } from "../../lib/memoryRows";
 import type { Ends } from "../../lib/zoom";
@@ -44,7 +44,7 @@ export function MemoryPanel({ job, attempt, ...figure }: Props) {
               problemTestId="peak-problem"
             >
               {found
-                ? `${highest(found)}; drawn on top of the first sample of worker 0`
+                ? `${highest(found)}, drawn above what worker 0 held at its first sample: libraries are not predicted`
                 : "Draws a worker's predicted peak beside what was measured. Takes seconds."}
             </AskingButton>
           )}
@@ -60,9 +60,9 @@ function Layers({ file, rows }: { file: string; rows: HeldRow[] }) {
   return (
     <>
       <Text size="xs" c="dimmed">
-        Of the newest step, by the layer that keeps it: what was in memory for backward when that began, what
-        had left for a second tier of memory, and what a second forward saved. On the host only layers that
-        swap or recompute are counted. What is predicted, by the layer that makes it, is in the plan.
+        By layer, in the newest step: saved is what was in memory for backward when that began; swapped out is
+        what had left for the host or the disk by then; computed again is what a second forward saved. On the
+        host only layers that swap or recompute are counted; the plan predicts the others, too.
       </Text>
       <TakeTable file={file} rows={() => heldCells(rows)}>
         <Table.ScrollContainer minWidth={300} mah={260} type="native">
@@ -72,7 +72,7 @@ function Layers({ file, rows }: { file: string; rows: HeldRow[] }) {
                 <Table.Th>Worker</Table.Th>
                 <Table.Th>Layer</Table.Th>
                 <Table.Th ta="right">Saved</Table.Th>
-                <Table.Th ta="right">Left</Table.Th>
+                <Table.Th ta="right">Swapped out</Table.Th>
                 <Table.Th ta="right">Computed again</Table.Th>
                 <Table.Th ta="right">Waited</Table.Th>
               </Table.Tr>
@@ -86,7 +86,7 @@ function Layers({ file, rows }: { file: string; rows: HeldRow[] }) {
                   <Table.Td ta="right">{size(row.left || null)}</Table.Td>
                   <Table.Td ta="right">{size(row.again || null)}</Table.Td>
                   <Table.Td ta="right">
-                    {row.waited_ms > 0 ? `${formatFixed(row.waited_ms, 1)} ms` : "-"}
+                    {row.waited_ms > 0 ? `${formatFixed(row.waited_ms, 1)} ms` : NONE}
                   </Table.Td>
                 </Table.Tr>
               ))}
@@ -98,4 +98,4 @@ function Layers({ file, rows }: { file: string; rows: HeldRow[] }) {
   );
 }
 
-const size = (bytes: number | null) => (bytes === null ? "-" : formatBytes(bytes));
+const size = (bytes: number | null) => (bytes === null ? NONE : formatBytes(bytes));

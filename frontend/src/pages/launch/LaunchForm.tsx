@@ -1,13 +1,14 @@
 import { Grid, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useMemo, useRef, useState } from "react";
 import { ApiProblem, client, unwrap } from "../../api/client";
+import { axesQuery } from "../../api/queries";
 import type { JobSpec, Override, RaceSpec, SourceEntry } from "../../api/types";
 import { type Errors, hasErrorBelow } from "../../form/errors";
 import { Misfits } from "../../form/Misfits";
 import { ObjectFields, SchemaField } from "../../form/SchemaField";
-import { isObject, type JsonSchema, resolve, setAt } from "../../form/schema";
+import { isObject, type JsonSchema, resolve, setAt, withChoices } from "../../form/schema";
 import { newKey } from "../../lib/key";
 import { jobsOf, mostWorkers, ofTheJob, type RaceForm, raceOf, withOwnHosts } from "../../lib/raceForm";
 import { sectionSummary } from "../../lib/sectionSummary";
@@ -52,6 +53,7 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
   // biome-ignore lint/correctness/useExhaustiveDependencies: the key changes exactly when the content does
   const key = useMemo(newKey, [spec, form, racing]);
   const code = useHeldCode(spec);
+  const places = useQuery(axesQuery).data?.find(({ name }) => name === "input.where")?.values ?? [];
   const preview = usePlanPreview(spec, code, !racing);
   const members = useRacePreview(spec, racing ? form : undefined, code);
   const submit = useMutation({
@@ -116,6 +118,17 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
     ),
     model: () => <SourcePicker {...field("model")} entries={models} what="model" />,
     data: () => <SourcePicker {...field("data")} entries={datasets} what="data set" />,
+    input: () => (
+      <ObjectFields
+        {...field("input")}
+        schema={withChoices(
+          properties.input ?? {},
+          schema,
+          "where",
+          places.filter(({ available }) => available).map(({ name }) => name),
+        )}
+      />
+    ),
     rehearsal: () => (
       <>
         <ObjectFields {...field("rehearsal")} />

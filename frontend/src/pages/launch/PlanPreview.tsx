@@ -1,16 +1,13 @@
 import { Button, Group, Loader, Modal, Paper, Skeleton, Text, Title } from "@mantine/core";
 import { useDisclosure, useMediaQuery } from "@mantine/hooks";
 import { IconTable } from "@tabler/icons-react";
-import { Fragment } from "react";
 import type { JobSpec, Override, PlanView } from "../../api/types";
-import { LargestBatch } from "../../components/LargestBatch";
 import { PlanTable } from "../../components/PlanTable";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
-import { WhereCodecsPay } from "../../components/WhereCodecsPay";
-import { WorkerMemory } from "../../components/WorkerMemory";
 import type { Errors } from "../../form/errors";
 import { planRows } from "../../lib/planRow";
+import { BeforeLaunch } from "./BeforeLaunch";
 import { HeldCode } from "./HeldCode";
 import { PlanEditor } from "./PlanEditor";
 import type { usePlanPreview } from "./usePlanPreview";
@@ -80,12 +77,8 @@ function Answer({ preview }: { preview: ReturnType<typeof usePlanPreview> }) {
     return (
       <>
         <Found plan={preview.data} again={preview.outdated && !preview.held} dimmed={preview.held} />
-        {!preview.outdated && !preview.held && preview.data.peer === null && (
-          <Fragment key={preview.asked}>
-            <WhereCodecsPay spec={() => JSON.parse(preview.asked) as JobSpec} file={preview.data.strategy} />
-            <WorkerMemory spec={JSON.parse(preview.asked) as JobSpec} file={preview.data.strategy} />
-            <LargestBatch spec={() => JSON.parse(preview.asked) as JobSpec} file={preview.data.strategy} />
-          </Fragment>
+        {!preview.outdated && !preview.held && (
+          <BeforeLaunch key={preview.asked} plan={preview.data} spec={JSON.parse(preview.asked) as JobSpec} />
         )}
       </>
     );
