@@ -100,5 +100,5 @@ def impossible(budget: int, least: int) -> UserError:
         "memory.budget",
         format_bytes(budget),
         f"no choice for the layers' activations has a predicted peak below {format_bytes(least)} ({least} bytes)",
-        "Give that or more, smaller batches, or more micro-batches",
+        f"Give {-(-least // 2**10)}KiB or more, smaller batches, or more micro-batches",  # rounded up: enough
     )

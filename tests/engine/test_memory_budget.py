@@ -134,6 +134,8 @@ def test_an_impossible_budget_says_what_the_least_is_and_that_is_possible() -> N
         planned("1KiB")
     least = int(refused.value.rule.rpartition("(")[2].split()[0])
     assert planned(least)[1].peak == least
+    named = refused.value.remedy.removeprefix("Give ").split()[0]
+    assert planned(named)[1].peak == least, "what the remedy names is enough"
     with pytest.raises(UserError, match=f"{least} bytes"):
         planned(least - 1)
 
