@@ -20,7 +20,8 @@ SCREEN_PX, MOST_PX = 844, 6_000
 # Nothing that is on screen is still on its way.
 AT_REST = """() => !Array.from(document.querySelectorAll(
     '.mantine-Skeleton-root, .ty-figure:not([data-drawn]), [data-pending], [aria-busy=true]'))
-    .some(one => one.getBoundingClientRect().top < innerHeight)"""
+    .map(one => one.getBoundingClientRect())
+    .some(({top, bottom}) => top < innerHeight && bottom >= 0)"""
 # Colours that change slowly are judged when they have changed.
 STILL = """() => {
     const still = new CSSStyleSheet();
