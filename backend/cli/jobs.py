@@ -38,6 +38,9 @@ Settings = Annotated[
 ]
 File = Annotated[Path, typer.Argument(help="The job's specification, YAML or JSON.")]
 Id = Annotated[str, typer.Argument(help="The job's id, or as much of its beginning as no other has.")]
+Attempt = Annotated[
+    int | None, typer.Option(min=1, help="Which attempt, 1 is the first. Default: the latest.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's own answer.")]
 
 
@@ -222,9 +225,7 @@ def logs(
     party: Annotated[
         str | None, typer.Option(help="Which process, e.g. 'worker 1'. Default: the first one.")
     ] = None,
-    attempt: Annotated[
-        int | None, typer.Option(min=1, help="Which attempt, 1 is the first. Default: the latest.")
-    ] = None,
+    attempt: Attempt = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job ends.")] = False,
 ) -> None:
     """Print what one process of a job printed."""

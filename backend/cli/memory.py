@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
-
-import typer
 
 from backend.cli import ids
 from backend.cli.errors import reported
-from backend.cli.jobs import AsJson, Id, Url
+from backend.cli.jobs import AsJson, Attempt, Id, Url
 from backend.cli.text import columns, out, out_json
 from backend.client import Client
 from backend.schemas.memory import JobMemory, LayerHeld
@@ -25,9 +22,7 @@ UNCOUNTED = (
 def memory(
     job_id: Id,
     url: Url = None,
-    attempt: Annotated[
-        int | None, typer.Option(min=1, help="Which attempt, 1 is the first. Default: the latest.")
-    ] = None,
+    attempt: Attempt = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what each worker held in memory, by whose count, and by layer what was saved, left or computed again."""

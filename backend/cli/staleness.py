@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
-
-import typer
 
 from backend.cli import ids
 from backend.cli.errors import reported
-from backend.cli.jobs import AsJson, Id, Url
+from backend.cli.jobs import AsJson, Attempt, Id, Url
 from backend.cli.text import columns, out, out_json
 from backend.client import Client
 from backend.rounding import number
@@ -24,9 +21,7 @@ MOST_BARS = 12
 def staleness(
     job_id: Id,
     url: Url = None,
-    attempt: Annotated[
-        int | None, typer.Option(min=1, help="Which attempt, 1 is the first. Default: the latest.")
-    ] = None,
+    attempt: Attempt = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how stale contributions were, of each worker and to each layer, and who is how many steps ahead."""

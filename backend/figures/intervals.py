@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,33 +13,40 @@ from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.theme import COLOURS
 
-Ends = Sequence[float | None]
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One member's measurements."""
+
+    member: int
+    """Its place in the race: the colour."""
+    group: int
+    """What differs beside the member: how it is dashed."""
+    name: str
+    x: tuple[float, ...]
+    """(n), ascending."""
+    y: tuple[float, ...]
+    """(n)."""
+    low: tuple[float | None, ...]
+    """(n) ends of the 95 % confidence interval of each y; None with too few rounds."""
+    high: tuple[float | None, ...]
 
 
-def line(
-    request: FigureRequest,
-    name: str,
-    points: tuple[Sequence[float], Sequence[float]],
-    ends: tuple[Ends, Ends],
-    *,
-    member: int,
-    dash: int,
-    said: Sequence[str],
-) -> go.Scatter:
-    """The trace. `points`: x and y. `ends`: the lower and upper ones of each y's interval, None where there is none.
-    `member` chooses the colour, `dash` how it is dashed. `said`: what each point says to who points at it."""
+def trace(line: Line, said: Sequence[str], request: FigureRequest) -> go.Scatter:
+    """A line as it is drawn. `said`: what each point says to who points at it."""
     series = COLOURS[request.theme].series
-    colour, y = series[member % len(series)], np.array(points[1])
+    again, place = divmod(line.member, len(series))  # more members than colours: the next ones are dashed
+    colour, y = series[place], np.array(line.y)
     low, high = (
-        np.array([np.nan if end is None else end for end in each])  # no interval: not one of length 0
-        for each in ends
+        np.array([np.nan if end is None else end for end in ends])  # no interval: not one of length 0
+        for ends in (line.low, line.high)
     )
     return go.Scatter(
-        x=np.array(points[0]),
+        x=np.array(line.x),
         y=y,
         mode="lines+markers",
-        name=as_text(name),
-        line={"width": 2.2, "color": colour, "dash": DASHES[dash % len(DASHES)]},
+        name=as_text(line.name),
+        line={"width": 2.2, "color": colour, "dash": DASHES[(line.group + again) % len(DASHES)]},
         marker={"size": 7},
         error_y={
             "type": "data",
@@ -52,8 +60,3 @@ def line(
         text=list(said),
         hovertemplate="%{text}",
     )
-
-
-def colours(request: FigureRequest) -> int:
-    """How many lines differ by colour: further ones are dashed."""
-    return len(COLOURS[request.theme].series)

@@ -11,30 +11,14 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from backend.figures import intervals
 from backend.figures.base import Labels, finish, notice, say_labels, sign
 from backend.figures.compare import AXES, By
+from backend.figures.intervals import Line, trace
 from backend.figures.request import FigureRequest
 
 Score = Literal["accuracy", "loss"]
 TITLES: dict[Score, str] = {"accuracy": "test accuracy", "loss": "test loss"}
 UNITS: dict[By, str] = {"bytes": "B", "time": "s"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One plan."""
-
-    member: int
-    """Its place in the race: the colour."""
-    name: str
-    x: tuple[float, ...]
-    """(n), ascending: steps, samples, bytes or seconds."""
-    score: tuple[float, ...]
-    """(n)."""
-    low: tuple[float | None, ...]
-    """(n) ends of the 95 % confidence interval; None with too few rounds."""
-    high: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,17 +44,8 @@ def race_learning(learning: Learning, request: FigureRequest) -> go.Figure:
         return notice(request, revision=revision, text=f"No {title} to draw: {reason}")
     figure = go.Figure()
     for line in lines:
-        figure.add_trace(
-            intervals.line(
-                request,
-                line.name,
-                (line.x, line.score),
-                (line.low, line.high),
-                member=line.member,
-                dash=line.member // intervals.colours(request),
-                said=[_said(learning.score, line, place) for place in range(len(line.x))],
-            )
-        )
+        said = [_said(learning.score, line, place) for place in range(len(line.x))]
+        figure.add_trace(trace(line, said, request))
     unit = UNITS.get(learning.by)
     figure.update_xaxes(
         title_text=AXES[learning.by], rangemode="tozero", tickformat="~s", ticksuffix=unit, hoverformat=".4s"
@@ -91,7 +66,7 @@ def race_learning(learning: Learning, request: FigureRequest) -> go.Figure:
 
 def _said(score: Score, line: Line, place: int) -> str:
     """`94.3 % (92.1 % to 96.5 %)`."""
-    text, ends = _value(score, line.score[place]), (line.low[place], line.high[place])
+    text, ends = _value(score, line.y[place]), (line.low[place], line.high[place])
     low, high = (None if end is None else _value(score, end) for end in ends)
     return text if low is None or high is None else f"{text} ({low} to {high})"
 

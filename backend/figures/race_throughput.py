@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 import plotly.graph_objects as go
 
-from backend.figures import intervals
 from backend.figures.base import Labels, finish, notice, say_labels, sign
+from backend.figures.intervals import Line, trace
 from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.theme import COLOURS
@@ -29,24 +29,6 @@ HOW_TO_SEE = f"{CUT}: point at them"
 TITLES: dict[Axis, str] = {"rate": "rate of each port", "workers": "workers", "batch": "global batch"}
 UNITS: dict[Axis, str] = {"rate": "bit/s"}
 """Of `x`, for files: ticks say it themselves."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One member."""
-
-    member: int
-    """Its place in the race: the colour."""
-    group: int
-    """Which of the conditions that vary beside the axis: the dash."""
-    name: str
-    x: tuple[float, ...]
-    """(n), ascending: bit/s, workers or samples."""
-    samples_per_s: tuple[float, ...]
-    """(n)."""
-    low: tuple[float | None, ...]
-    """(n) ends of the 95 % confidence interval; None with too few rounds."""
-    high: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,17 +62,8 @@ def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
         )
     figure = go.Figure()
     for line in lines:
-        figure.add_trace(
-            intervals.line(
-                request,
-                line.name,
-                (line.x, line.samples_per_s),
-                (line.low, line.high),
-                member=line.member,
-                dash=line.group,
-                said=[f"{_x(x, curves.axis)}: {_sure(line, place)}" for place, x in enumerate(line.x)],
-            )
-        )
+        said = [f"{_x(x, curves.axis)}: {_sure(line, place)}" for place, x in enumerate(line.x)]
+        figure.add_trace(trace(line, said, request))
     if curves.marks:
         _marks(figure, curves.marks, request)
     _axes(figure, curves.axis, sorted({x for line in lines for x in line.x}))
@@ -142,7 +115,7 @@ def _axes(figure: go.Figure, axis: Axis, at: Sequence[float]) -> None:
 def _limit(figure: go.Figure, lines: Sequence[Line]) -> bool:
     """Let the axis begin at 0 and hold all points, and intervals as far as these leave them readable. Answers whether
     an interval is cut."""
-    highest = max(y for line in lines for y in line.samples_per_s)
+    highest = max(y for line in lines for y in line.y)
     ends = [end for line in lines for end in line.high if end is not None]
     widest = max(highest, *ends) if ends else highest
     top = min(widest, HEADROOM * highest)
@@ -156,7 +129,7 @@ def _said(line: Line, axis: Axis) -> str:
 
 def _sure(line: Line, place: int) -> str:
     """`120 samples/s (118 to 123)`."""
-    text, low, high = f"{line.samples_per_s[place]:.4g} samples/s", line.low[place], line.high[place]
+    text, low, high = f"{line.y[place]:.4g} samples/s", line.low[place], line.high[place]
     return text if low is None or high is None else f"{text} ({low:.4g} to {high:.4g})"
 
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from backend.figures.base import Labels
-from backend.figures.race_throughput import Axis, Curves, Line, Mark
+from backend.figures.intervals import Line
+from backend.figures.race_throughput import Axis, Curves, Mark
 from backend.races.spec import RaceSpec, labels
 from backend.schemas.races import Ranking
 from backend.services.crossings import Crossing
@@ -81,7 +82,7 @@ def _line(name: str, member: int, group: int, rankings: Sequence[Ranking], axis:
         group=group,
         name=f"{name}, {beside}" if beside else name,
         x=tuple(point[0] for point in points),
-        samples_per_s=tuple(point[1] for point in points),
+        y=tuple(point[1] for point in points),
         low=tuple(point[2] for point in points),
         high=tuple(point[3] for point in points),
     )
@@ -104,7 +105,7 @@ def _mark(crossing: Crossing, lines: Sequence[Line], rankings: Sequence[Ranking]
         for line in lines
         if line.member == crossing.ahead and (line.name.endswith(f", {beside}") if beside else True)
     )
-    known = dict(zip(line.x, line.samples_per_s, strict=True))
+    known = dict(zip(line.x, line.y, strict=True))
     if not all(rate in known for rate in crossing.between):
         return None
     (low, high), x = crossing.between, crossing.rate_bps

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from backend.figures.base import Labels
 from backend.figures.compare import By
-from backend.figures.race_learning import Learning, Line
+from backend.figures.intervals import Line
+from backend.figures.race_learning import Learning
 from backend.schemas.best import BestCurve, BestPoint, RaceBest
 from engine.errors import UserError
 
@@ -43,9 +44,10 @@ def _line(curve: BestCurve, of: Callable[[BestPoint], float | None]) -> Line:
     points = [(x, point) for point in curve.points if (x := of(point)) is not None]
     return Line(
         member=curve.member,
+        group=0,
         name=curve.name,
         x=tuple(x for x, _ in points),
-        score=tuple(point.score for _, point in points),
+        y=tuple(point.score for _, point in points),
         low=tuple(point.low for _, point in points),
         high=tuple(point.high for _, point in points),
     )

@@ -85,7 +85,7 @@ def test_lines_cross_where_the_order_changes_for_certain() -> None:
 def test_a_point_without_an_interval_is_not_one_whose_interval_has_no_length() -> None:
     usual = drawn(race("p3", "ddp", rates=RATES), CROSSING)
     first, *others = usual.lines
-    ends = (None, *first.samples_per_s[1:])
+    ends = (None, *first.y[1:])
     line = replace(first, low=ends, high=ends)
     content = answer(race_throughput(replace(usual, lines=(line, *others)), FigureRequest()))
     for side in ("array", "arrayminus"):
@@ -167,7 +167,7 @@ def test_a_race_with_one_condition_has_no_curve_and_one_without_figures_says_so(
 
 def test_a_very_wide_interval_is_cut_with_a_word_and_the_points_keep_their_room() -> None:
     usual = drawn(race("p3", "ddp", rates=RATES), CROSSING)
-    highest = max(y for line in usual.lines for y in line.samples_per_s)
+    highest = max(y for line in usual.lines for y in line.y)
     layout = answer(race_throughput(usual, FigureRequest()))["layout"]
     assert layout["yaxis"]["range"] == pytest.approx([0, 1.05 * 1.1 * highest])
     assert CUT not in layout["meta"]["alt"]

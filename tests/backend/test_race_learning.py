@@ -79,6 +79,12 @@ def test_each_plan_is_a_line_with_its_intervals(by: By, xs: list[float], title: 
     )
 
 
+def test_more_plans_than_colours_are_told_apart_by_dashes() -> None:
+    drawn = traces(content(best(**{f"plan {number}": (0.5,) for number in range(8)})), "scatter")
+    looks = [(one["line"]["color"], one["line"]["dash"]) for one in drawn]
+    assert len(set(looks)) == 8
+
+
 def test_a_loss_is_no_share() -> None:
     drawn = content(best("loss", p3=(3.0, 2.5)))
     assert drawn["layout"]["yaxis"]["title"]["text"] == "test loss"
