@@ -20,7 +20,7 @@ from torch import Tensor
 from engine.axes.memory import ACTIVATIONS
 from engine.benchmarks.harness.report import Report, arguments
 from engine.inputs.task import classification
-from engine.liveness.measured import measured_peak
+from engine.liveness.measured import RealSteps, measured_peak
 from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
 from engine.models import registry
@@ -108,13 +108,15 @@ def main() -> None:
                     prefix="trainyard-benchmark-", dir=options.scratch
                 ) as scratch:
                     measured = measured_peak(
-                        registry.build(name, given),
-                        described,
-                        *batch(name, samples),
-                        classification,
-                        OPTIMIZER,
-                        asked(described, mechanism),
-                        scratch=scratch,
+                        RealSteps(
+                            registry.build(name, given),
+                            described,
+                            *batch(name, samples),
+                            classification,
+                            OPTIMIZER,
+                            asked(described, mechanism),
+                            scratch=scratch,
+                        )
                     )
                 gc.collect()
                 errors.append(abs(peak.total / measured - 1))

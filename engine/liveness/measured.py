@@ -126,30 +126,8 @@ def stored(values: Iterable[Any]) -> int:
     return sum(storages.values())
 
 
-def measured_peak(
-    model: nn.Module,
-    described: ModelDescription,
-    inputs: Tensors,
-    targets: Tensors,
-    task: Task,
-    optimizer: OptimizerSpec,
-    choices: Mapping[str, Asked],
-    *,
-    scratch: str,
-    micro_batches: int = 1,
-) -> int:
-    """What `peak_of` predicts as the total, of a model and a batch with values. `scratch`: a folder on a disk."""
-    steps = RealSteps(
-        model,
-        described,
-        inputs,
-        targets,
-        task,
-        optimizer,
-        choices,
-        scratch=scratch,
-        micro_batches=micro_batches,
-    )
+def measured_peak(steps: RealSteps) -> int:
+    """What `peak_of` predicts as the total, of steps that have values and have not begun. No step follows."""
     try:
         for _ in range(STEPS - 1):
             steps.step()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from engine.axes.memory import ACTIVATIONS
 from engine.axes.memory_options import ThroughTimeOptions
 from engine.inputs.task import classification
-from engine.liveness.measured import measured_peak
+from engine.liveness.measured import RealSteps, measured_peak
 from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
 from engine.models import registry
@@ -153,15 +153,17 @@ def compared(
     torch.manual_seed(0)
     model, (inputs, targets) = make(), batch()
     measured = measured_peak(
-        model,
-        layers_of(model),
-        inputs,
-        targets,
-        classification,
-        optimizer,
-        asked(model, activations),
-        scratch=str(folder),
-        **more,
+        RealSteps(
+            model,
+            layers_of(model),
+            inputs,
+            targets,
+            classification,
+            optimizer,
+            asked(model, activations),
+            scratch=str(folder),
+            **more,
+        )
     )
     print(f"measured {measured:,}, predicted {found.total:,}: {100 * (found.total / measured - 1):+.2f} %")
     assert abs(found.total - measured) <= 0.02 * measured

@@ -19,7 +19,7 @@ from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
 from engine.inputs.task import classification
 from engine.liveness.fitting import Fitter, Wanted
-from engine.liveness.measured import measured_peak
+from engine.liveness.measured import RealSteps, measured_peak
 from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
 from engine.models import registry
@@ -280,7 +280,9 @@ def check_real_steps(
     model = make()
     layers = layers_of(model)
     choices = asked(fitted.layers)
-    real = measured_peak(model, layers, *batch(), classification, SGD, choices, scratch=str(folder))
+    real = measured_peak(
+        RealSteps(model, layers, *batch(), classification, SGD, choices, scratch=str(folder))
+    )
     with torch.device("meta"):
         predicted = peak_of(make(), layers, *batch(), classification, SGD, choices)
     assert real <= 1.03 * fitted.budget
