@@ -256,16 +256,39 @@ export const raceQuery = (ids: string[], params: RaceParams) =>
     meta: { jobs: ids },
   });
 
-/** What a worker of the job would hold in memory: asked for by `refetch` alone, since it takes seconds of a processor. Who
- * leaves or asks about another specification is waited for no longer: the service ends what it has begun. */
+// What takes seconds of a processor is asked for by `refetch` alone (`useAsked`). Who leaves or asks about another specification
+// is waited for no longer: the service ends what it has begun.
+const ASKED = {
+  enabled: false,
+  retry: false,
+  gcTime: 0, // a person's own code may be another one when they come back
+} as const;
+
+/** What a worker of the job would hold in memory. */
 export const memoryQuery = (spec: JobSpec) =>
   queryOptions({
     queryKey: ["memory", JSON.stringify(spec)],
     queryFn: ({ signal }) => unwrap(client.POST("/api/v1/plans/memory", { body: spec, signal })),
-    enabled: false,
-    retry: false,
-    // A person's own code may be another one when they come back.
-    gcTime: 0,
+    ...ASKED,
+  });
+
+/** Where codecs would pay for the job. */
+export const codecsQuery = (spec: JobSpec) =>
+  queryOptions({
+    queryKey: ["codecs", JSON.stringify(spec)],
+    queryFn: ({ signal }) => unwrap(client.POST("/api/v1/plans/codecs", { body: spec, signal })),
+    ...ASKED,
+  });
+
+/** The job's largest batch in a worker's memory, `16GiB`. */
+export const largestBatchQuery = (spec: JobSpec, memory: string) =>
+  queryOptions({
+    queryKey: ["largest batch", memory, JSON.stringify(spec)],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.POST("/api/v1/plans/largest-batch", { params: { query: { memory } }, body: spec, signal }),
+      ),
+    ...ASKED,
   });
 
 /** Every device, and which job holds it. */

@@ -1,29 +1,25 @@
 import { Stack, Table, TextInput } from "@mantine/core";
 import { IconArrowsMaximize } from "@tabler/icons-react";
-import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { client, unwrap } from "../api/client";
+import { largestBatchQuery } from "../api/queries";
 import type { JobSpec } from "../api/types";
 import { formatBytes, formatNumber, NONE } from "../lib/format";
 import { best, largestRows, slowDown } from "../lib/largestRows";
 import { AskingButton } from "./AskingButton";
 import { TakeTable } from "./TakeTable";
+import { useAsked } from "./useAsked";
 
 interface Props {
   /** The specification whose plan is shown. */
-  spec: () => JobSpec;
+  spec: JobSpec;
   /** What its file is called. */
   file: string;
 }
 
-/** Finds, for who asks, the largest batch of a job in a given memory. Another specification needs another key. */
+/** Finds, for who asks, the largest batch of a job in a given memory. */
 export function LargestBatch({ spec, file }: Props) {
   const [memory, setMemory] = useState("16GiB");
-  const find = useMutation({
-    mutationFn: () =>
-      unwrap(client.POST("/api/v1/plans/largest-batch", { params: { query: { memory } }, body: spec() })),
-  });
-  const found = find.data;
+  const { found, asking } = useAsked(largestBatchQuery(spec, memory));
   return (
     <Stack gap="xs" mt="sm">
       <TextInput
@@ -34,7 +30,7 @@ export function LargestBatch({ spec, file }: Props) {
         value={memory}
         onChange={(event) => setMemory(event.currentTarget.value)}
         onKeyDown={(event) => {
-          if (event.key === "Enter" && !find.isPending) find.mutate();
+          if (event.key === "Enter" && !asking.pending) asking.onAsk();
         }}
         data-testid="largest-memory"
       />
@@ -42,9 +38,7 @@ export function LargestBatch({ spec, file }: Props) {
         icon={<IconArrowsMaximize size={14} />}
         label="Find the largest batch"
         testId="find-largest"
-        pending={find.isPending}
-        onAsk={() => find.mutate()}
-        error={find.error}
+        {...asking}
         problemTestId="largest-problem"
       >
         {found

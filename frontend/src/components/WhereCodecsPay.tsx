@@ -1,16 +1,16 @@
 import { Stack, Table } from "@mantine/core";
 import { IconScale } from "@tabler/icons-react";
-import { useMutation } from "@tanstack/react-query";
-import { client, unwrap } from "../api/client";
+import { codecsQuery } from "../api/queries";
 import type { JobSpec } from "../api/types";
 import { formatBytes, formatMs } from "../lib/format";
 import { called, payingRows, verdict } from "../lib/payingRows";
 import { AskingButton } from "./AskingButton";
 import { TakeTable } from "./TakeTable";
+import { useAsked } from "./useAsked";
 
 interface Props {
   /** The specification whose plan is shown. */
-  spec: () => JobSpec;
+  spec: JobSpec;
   /** What its file is called. */
   file: string;
 }
@@ -20,21 +20,16 @@ const BEFORE =
 const AFTER =
   "As if a step waited for the link and for one core, one after the other; encoding while others are on their way pays at higher rates, too. Says nothing about accuracy.";
 
-/** Says, for who asks, where each codec would pay for the job. Another specification needs another key. */
+/** Says, for who asks, where each codec would pay for the job. */
 export function WhereCodecsPay({ spec, file }: Props) {
-  const ask = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/plans/codecs", { body: spec() })),
-  });
-  const found = ask.data;
+  const { found, asking } = useAsked(codecsQuery(spec));
   return (
     <Stack gap="xs" mt="sm">
       <AskingButton
         icon={<IconScale size={14} />}
         label="Where codecs pay"
         testId="ask-codecs"
-        pending={ask.isPending}
-        onAsk={() => ask.mutate()}
-        error={ask.error}
+        {...asking}
         problemTestId="codecs-problem"
       >
         {found ? AFTER : BEFORE}

@@ -1,12 +1,13 @@
 import { Stack, Table, Text } from "@mantine/core";
 import { IconRulerMeasure } from "@tabler/icons-react";
+import { memoryQuery } from "../api/queries";
 import type { JobSpec } from "../api/types";
 import { formatBytes } from "../lib/format";
 import { layerTitle } from "../lib/layerTitle";
 import { highest, madeOf, memoryRows } from "../lib/memoryRows";
 import { AskingButton } from "./AskingButton";
 import { TakeTable } from "./TakeTable";
-import { usePrediction } from "./usePrediction";
+import { useAsked } from "./useAsked";
 
 interface Props {
   /** The specification whose plan is shown. */
@@ -17,7 +18,7 @@ interface Props {
 
 /** Predicts, for who asks, what a worker of the job would hold in memory. It ends where they leave. */
 export function WorkerMemory({ spec, file }: Props) {
-  const { data: found, ...asking } = usePrediction(spec);
+  const { found, asking } = useAsked(memoryQuery(spec));
   return (
     <Stack gap="xs" mt="sm">
       <AskingButton

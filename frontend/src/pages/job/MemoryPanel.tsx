@@ -1,13 +1,13 @@
 import { Stack, Table, Text } from "@mantine/core";
 import { IconRulerMeasure } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { heldQuery } from "../../api/queries";
+import { heldQuery, memoryQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
 import { AskingButton } from "../../components/AskingButton";
 import { JobFigure } from "../../components/JobFigure";
 import type { XRange } from "../../components/PlotlyChart";
 import { TakeTable } from "../../components/TakeTable";
-import { usePrediction } from "../../components/usePrediction";
+import { useAsked } from "../../components/useAsked";
 import { formatBytes, formatFixed, NONE } from "../../lib/format";
 import { type HeldRow, heldCells, heldRows } from "../../lib/heldRows";
 import { highest } from "../../lib/memoryRows";
@@ -24,7 +24,7 @@ interface Props {
 
 /** What workers held in memory over the steps and by layer, beside what is predicted, for who asks. */
 export function MemoryPanel({ job, attempt, ...figure }: Props) {
-  const { data: found, ...asking } = usePrediction(job.spec);
+  const { found, asking } = useAsked(memoryQuery(job.spec));
   const held = useQuery(heldQuery(job.id, attempt)).data;
   const rows = held ? heldRows(held) : [];
   const predictable = job.plan.peer === null && job.spec.fidelity === "train";

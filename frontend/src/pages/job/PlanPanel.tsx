@@ -4,6 +4,7 @@ import { PlanTable } from "../../components/PlanTable";
 import { TakeTable } from "../../components/TakeTable";
 import { WhereCodecsPay } from "../../components/WhereCodecsPay";
 import { WorkerMemory } from "../../components/WorkerMemory";
+import { askable } from "../../lib/askable";
 import { planRows } from "../../lib/planRow";
 
 interface Props {
@@ -15,13 +16,14 @@ interface Props {
 }
 
 export function PlanPanel({ jobName, plan, spec, layer }: Props) {
+  const asked = askable(plan, spec).map(({ name }) => name);
   return (
     <Paper p="sm">
       <TakeTable file={`${jobName} plan`} rows={() => planRows(plan)}>
         <PlanTable plan={plan} layer={layer} />
       </TakeTable>
-      {plan.peer === null && <WhereCodecsPay spec={() => spec} file={jobName} />}
-      {plan.peer === null && spec.fidelity === "train" && <WorkerMemory spec={spec} file={jobName} />}
+      {asked.includes("codecs") && <WhereCodecsPay spec={spec} file={jobName} />}
+      {asked.includes("memory") && <WorkerMemory spec={spec} file={jobName} />}
     </Paper>
   );
 }

@@ -10,16 +10,15 @@ interface Props {
   spec: JobSpec;
 }
 
-/** What one may ask about the job before it runs, one question at a time; an answer stays while another is looked at.
- * Another specification needs another key. */
+/** What one may ask about the job before it runs, one question at a time; an answer stays while another is looked at. */
 export function BeforeLaunch({ plan, spec }: Props) {
   const asked = askable(plan, spec);
   const first = asked[0];
   if (first === undefined) return null;
   const panels = {
     memory: <WorkerMemory spec={spec} file={plan.strategy} />,
-    batch: <LargestBatch spec={() => spec} file={plan.strategy} />,
-    codecs: <WhereCodecsPay spec={() => spec} file={plan.strategy} />,
+    batch: <LargestBatch spec={spec} file={plan.strategy} />,
+    codecs: <WhereCodecsPay spec={spec} file={plan.strategy} />,
   };
   return (
     <>
