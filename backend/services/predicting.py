@@ -57,8 +57,8 @@ class Predictor:
         times: int = 1,
     ) -> T:
         """What `read` makes of the answer to a request about a job. It may take so many `times` as long as a
-        description. Raises UserError where the answer is one, Busy
-        where too many ask, and Left where the asker is gone."""
+        description. Raises UserError where the answer is one, Busy where too many ask, and Left where the asker is
+        gone."""
         key = key_of(request, spec.model, spec.data)
         known = self._known.peek(key)
         if known is None:
