@@ -165,6 +165,12 @@ def test_what_is_suggested_joins_the_race_or_fills_in_another_one(page: Page, cl
     fields = page.get_by_test_id("race-fields")
 
     page.goto(f"/races/{race.id}")
+    late, used = (page.get_by_test_id(name) for name in ("best", "another-member"))
+    expect(late).to_be_visible()
+    below, above = late.bounding_box(), used.bounding_box()
+    assert below is not None
+    assert above is not None
+    assert above["y"] < below["y"], "what comes late moves nothing that one uses"
     page.get_by_role("link", name="Race again with p3").click()
     expect(page.get_by_test_id("field-name")).to_have_value("what next")
     for checked in ("500Kbit", "parameter-server", "p3"):

@@ -98,19 +98,6 @@ export function RankingsPage() {
           <b>{name}</b> takes no part under any condition: {reason}
         </Text>
       ))}
-      {race.spec.job.fidelity !== "rehearse" && (
-        <BestPanel
-          race={race}
-          by={by}
-          onBy={(chosen) =>
-            void navigate({
-              search: (previous) => ({ ...previous, by: chosen }),
-              replace: true,
-              resetScroll: false,
-            })
-          }
-        />
-      )}
       {race.rankings.length > 1 && (
         <RaceFigure
           raceId={race.id}
@@ -139,6 +126,20 @@ export function RankingsPage() {
       )}
       <NextSteps race={race} />
       {race.state !== "cancelled" && <AddMember race={race} />}
+      {/* It comes later than the rest, so that nothing that one may use stands below it. */}
+      {race.spec.job.fidelity !== "rehearse" && (
+        <BestPanel
+          race={race}
+          by={by}
+          onBy={(chosen) =>
+            void navigate({
+              search: (previous) => ({ ...previous, by: chosen }),
+              replace: true,
+              resetScroll: false,
+            })
+          }
+        />
+      )}
       <Text size="xs" c="dimmed">
         {howCompared(race)} The intervals of a ranking are so wide that in 95 of 100 such races every one of
         them holds the true value. A difference counts where it is more than chance and at least 1 %; with
