@@ -225,7 +225,7 @@ def test_a_race_that_waits_says_for_what(page: Page, client: Client) -> None:
     page.goto(f"/races/{second.id}")
     client.cancel_race(first.id)
     client.stop(held.id, timeout_s=FINISH_MS / 1e3)
-    expect(progress).to_contain_text("round 1 of 3")
+    expect(progress).to_contain_text("round 1 of 4")
     expect(state).to_have_text("running")
     client.cancel_race(second.id)
 
