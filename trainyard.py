@@ -69,7 +69,7 @@ class Client(_Client):
 
         `job`: a specification, or the path of a YAML or JSON file that holds one. `strategies`: who races; `members`:
         more of them, as mappings with `strategy`, `options`, `overrides` and `name`; without either, the recommended
-        ones. At each of the `rates` (as `100Mbit`), numbers of `workers` and global `batches`, in so many `rounds` (3).
+        ones. At each of the `rates` (as `100Mbit`), numbers of `workers` and global `batches`, in so many `rounds` (4).
         One of them may be given by itself: `rates="1Gbit"`. `beside`: other jobs may run at the same time. With `wait`
         the answer comes when the race has ended, and `on_look` sees it until then; without, `client.ranking(table.id)`
         reads it again.

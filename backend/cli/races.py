@@ -49,7 +49,8 @@ def race(
     workers: Annotated[str | None, typer.Option(help="Numbers of workers, with commas.")] = None,
     batches: Annotated[str | None, typer.Option(help="Global batches, with commas.")] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="How often each runs. Default: 3, the fewest that prove something.")
+        int | None,
+        typer.Option(help="How often each runs. Default: 4; 3 are the fewest that prove something."),
     ] = None,
     lab: Annotated[
         bool,

@@ -19,6 +19,7 @@ from engine.telemetry.definitions import (
     iteration_times_ns,
     job_iteration_ns,
     job_throughput,
+    median_error,
     median_interval,
 )
 from engine.telemetry.estimates import Estimate, Interval
@@ -55,6 +56,8 @@ class Speed:
     """The slowest worker's median; None until every worker has one."""
     interval_ns: Interval | None
     """95 % confidence interval of that median; None with fewer than MIN_TIMES iterations."""
+    error: float | None
+    """Standard error of that median's logarithm; None likewise."""
     throughput: Estimate | None
     """In samples per second; None until every worker has one."""
     exposed_ns: float | None
@@ -109,7 +112,8 @@ def speed_of(
     present = [share_present(away.get(rank, ()), *ends) for rank in range(workers)]
     medians: list[float | None] = []
     paces: list[tuple[np.ndarray, np.ndarray]] = []
-    interval, exposed, compute, inputs = None, [], [], []
+    interval, error = None, None
+    exposed, compute, inputs = [], [], []
     for party, share in enumerate(present):
         if share <= 0:
             paces.append((np.empty(0), np.empty(0)))
@@ -120,7 +124,7 @@ def speed_of(
         medians.append(median)
         paces.append((own["samples"], times))
         if median is not None and median == max(m for m in medians if m is not None):
-            interval = median_interval(times)
+            interval, error = median_interval(times), median_error(times)
         if len(own):
             exposed.append(median_part_ns(own, "exposed", period))
             compute.append(median_part_ns(own, "compute", period))
@@ -133,6 +137,7 @@ def speed_of(
         period=period,
         iteration_ns=job_iteration_ns(medians),
         interval_ns=interval,
+        error=error,
         throughput=job_throughput(paces, present),
         exposed_ns=max(exposed, default=None),
         compute_ns=max(compute, default=None),

@@ -1,4 +1,4 @@
-"""Does a race find a difference where there is none? p3 raced against itself, twenty times, each a race of three rounds
+"""Does a race find a difference where there is none? p3 raced against itself, twenty times, each a race of four rounds
 through the service. At most one of them may call a difference significant: the error of 5 % that a race's intervals
 are made for.
 

@@ -4,9 +4,11 @@ A round is a block: everybody ran once, close together in time. All figures of t
 blocks, those that all of them ran, so that places, times and ratios follow from one another. The ratio of two members
 is the mean over blocks of the logarithm of their ratio within the block, its interval Student's t over blocks
 (Montgomery, Design and Analysis of Experiments, section 4.1: the randomized complete block design, two treatments at a
-time). The fastest is not known before, so that any two may come to be compared: the error of 5 % is divided among all
-pairs (Bonferroni). Of races whose members are equal, at most one in twenty shows a significant difference. What each
-member gains over the baseline is a matter of pairs among these, and takes no error of its own.
+time). Ratios scatter from block to block by at least what the steps of their jobs scatter: where a few blocks agree
+better than that, it is luck, and the interval takes the steps' scatter. The fastest is not known before, so that any
+two may come to be compared: the error of 5 % is divided among all pairs (Bonferroni). Of races whose members are equal,
+at most one in twenty shows a significant difference. What each member gains over the baseline is a matter of pairs
+among these, and takes no error of its own.
 
 Who failed in a round has no place: it might be the fastest of the rounds that it survived, and takes no block from the
 others. Where it ran enough blocks with the fastest, the two are compared over those, as one more of the pairs.
@@ -30,6 +32,7 @@ BASELINE = 0
 """The member that everybody's speed-up is over: the first one that a race names."""
 Times = Mapping[Any, float]
 """Median iteration times in ns (or another figure), by block: the round, unless a member ran it by itself."""
+NO_ERRORS: Mapping[int, Times] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +83,11 @@ def rank(
     baseline: int = BASELINE,
     *,
     failed: Collection[int] = (),
+    errors: Mapping[int, Times] = NO_ERRORS,
 ) -> list[Standing]:
     """The standings of members: those that are compared, fastest first, then the others. Who is `out` is compared
-    where it leaves the others enough blocks; who `failed` has no place, unless all have failed."""
+    where it leaves the others enough blocks; who `failed` has no place, unless all have failed. `errors`: standard
+    errors of the figures' logarithms by member and block, as far as they are known from the jobs' own steps."""
     known = {member: times for member, times in iterations.items() if times}
     if not known:
         return []
@@ -102,13 +107,15 @@ def rank(
     def beside(member: int) -> Beside | None:
         if member not in besides:
             return None
-        ratios = [known[member][block] / known[order[0]][block] for block in shared[member]]
-        interval = _interval(ratios, ERROR / pairs)
+        interval = interval_of(member, order[0], shared[member])
         assert interval is not None, "there are enough"
-        return Beside(fastest=order[0], times=geometric(ratios), interval=interval, rounds=len(ratios))
+        times = geometric([known[member][block] / known[order[0]][block] for block in shared[member]])
+        return Beside(fastest=order[0], times=times, interval=interval, rounds=len(shared[member]))
 
-    def interval_of(slow: int, fast: int) -> Interval | None:
-        return _interval([known[slow][block] / known[fast][block] for block in over], ERROR / pairs)
+    def interval_of(slow: int, fast: int, blocks: Sequence[Hashable] = over) -> Interval | None:
+        ratios = [known[slow][block] / known[fast][block] for block in blocks]
+        steps = [errors.get(one, {}).get(block, 0.0) ** 2 for one in (slow, fast) for block in blocks]
+        return _interval(ratios, ERROR / pairs, math.sqrt(sum(steps) / max(1, len(blocks))))
 
     standings: list[Standing] = []
     for place, member in enumerate(order, start=1):
@@ -184,10 +191,10 @@ def crossings(rates: Sequence[float], ours: Sequence[float], theirs: Sequence[fl
     return found
 
 
-def _interval(ratios: Sequence[float], error: float) -> Interval | None:
-    """Of their geometric mean, by Student's t over their logarithms; None with fewer than FEWEST_ROUNDS: of two the
-    interval may be a million times as wide as the mean, which tells nobody anything."""
-    logs = interval_of_mean(np.log(ratios), error)
+def _interval(ratios: Sequence[float], error: float, least: float = 0.0) -> Interval | None:
+    """Of their geometric mean, by Student's t over their logarithms, which scatter by `least` or more; None with fewer
+    than FEWEST_ROUNDS: of two the interval may be a million times as wide as the mean, which tells nobody anything."""
+    logs = interval_of_mean(np.log(ratios), error, least)
     return None if logs is None else (math.exp(logs[0]), math.exp(logs[1]))
 
 

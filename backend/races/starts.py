@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from backend import templates
 from backend.races import demo
-from backend.races.spec import FEWEST_ROUNDS, RECOMMENDED, MemberSpec, RaceSpec
+from backend.races.spec import RECOMMENDED, USUAL_ROUNDS, MemberSpec, RaceSpec
 from engine.plan.serde import to_plain
 
 Name = Literal["cluster", "own", "digits"]
@@ -27,7 +27,7 @@ class Start:
     """Fields of a job's specification, as far as they are known."""
     members: tuple[MemberSpec, ...]
     """Who races."""
-    rounds: int = FEWEST_ROUNDS
+    rounds: int = USUAL_ROUNDS
     """How often."""
 
 

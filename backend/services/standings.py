@@ -108,6 +108,10 @@ class Standings:
             },
             {cell.member for cell in course.outs if cell.condition == number},
             failed={cell.member for cell in course.failed if cell.condition == number},
+            errors={
+                member: {block: one.speed.error or 0.0 for block, one in rounds.items()}
+                for member, rounds in seen.items()
+            },
         )
         shown = {standing.member: standing for standing in ranked}
         joined = joined_ns(course.made, number)

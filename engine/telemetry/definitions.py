@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.special import ndtri
 
 from engine.telemetry.estimates import Estimate, Interval
 
@@ -199,10 +200,27 @@ def median_interval(values: np.ndarray) -> Interval | None:
     the values are independent. None with fewer than MIN_TIMES of them."""
     if len(values) < MIN_TIMES:
         return None
-    ordered, reach = np.sort(values), 0.98 * np.sqrt(len(values))
-    low = max(int(np.floor(len(values) / 2 - reach)) - 1, 0)
-    high = min(int(np.ceil(len(values) / 2 + reach)), len(values) - 1)
+    ordered, (low, high) = np.sort(values), _ends(len(values))
     return float(ordered[low]), float(ordered[high])
+
+
+def median_error(values: np.ndarray) -> float | None:
+    """Standard error of the logarithm of the median of (n) positive values, from how far apart the ends of its interval
+    are: the larger the values' own scatter, the further (McKean and Schrader, Communications in Statistics B 13, 1984;
+    where normal values of these ranks are expected, by Blom, Statistical Estimates, 1958, so that few values do not
+    overstate it). None with fewer than MIN_TIMES of them."""
+    interval = median_interval(values)
+    if interval is None or interval[0] <= 0:
+        return None
+    low, high = ndtri((np.array(_ends(len(values))) + 0.625) / (len(values) + 0.25))
+    scatter = np.log(interval[1] / interval[0]) / (high - low)
+    return float(np.sqrt(np.pi / 2 / len(values)) * scatter)
+
+
+def _ends(count: int) -> tuple[int, int]:
+    """The places, in ascending order from 0, between which the median lies with 95 %."""
+    reach = 0.98 * np.sqrt(count)
+    return max(int(np.floor(count / 2 - reach)) - 1, 0), min(int(np.ceil(count / 2 + reach)), count - 1)
 
 
 def job_throughput(

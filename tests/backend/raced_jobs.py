@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
+from backend.races.spec import FEWEST_ROUNDS
 from backend.services.racing import Racing
 from tests.backend.job_specs import job_spec
 from tests.backend.posted_run import end_attempt, record_steps, start_attempt
@@ -15,7 +16,9 @@ SLOWER = {"p3": 1, "parameter-server": 3, "single": 2, "ring-allreduce": 2}
 
 
 def race_spec(*members: str, **fields: Any) -> dict[str, Any]:
-    return {"job": job_spec("digits"), "members": [{"strategy": name} for name in members], **fields}
+    """Three rounds, the fewest that prove something, unless it says otherwise."""
+    named = [{"strategy": name} for name in members]
+    return {"job": job_spec("digits"), "members": named, "rounds": FEWEST_ROUNDS, **fields}
 
 
 def submit(api: TestClient, *members: str, **fields: Any) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def learned(*values: float, drifts: bool = False) -> Learned:
         last=1,
         iteration_ns=None,
         interval_ns=None,
+        error=None,
         throughput=None,
         exposed_ns=None,
         compute_ns=None,

@@ -39,7 +39,8 @@ def test_one_command_leads_from_ones_own_model_to_a_ranking(tmp_path: Path) -> N
     }
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(spec))
-    asked = ("race", str(path), "--strategies", "p3,parameter-server,ddp", "--rates", ",".join(RATES))
+    named = ("--strategies", "p3,parameter-server,ddp", "--rates", ",".join(RATES), "--rounds", "3")
+    asked = ("race", str(path), *named)
     with LiveServer(tmp_path / "data", cpu_devices=2, warm_jobs=True) as server:
         told = run(*asked, url=server.url)
         assert told.returncode == 0, told.stderr
@@ -64,7 +65,7 @@ def test_a_race_whose_server_was_killed_goes_on_where_it_was(tmp_path: Path) -> 
     data = tmp_path / "data"
     with LiveServer(data, cpu_devices=2, warm_jobs=True) as server, Client(server.url) as client:
         members = [{"strategy": "p3"}, {"strategy": "parameter-server"}]
-        race_id = client.start_race({"job": spec, "members": members}).id
+        race_id = client.start_race({"job": spec, "members": members, "rounds": 3}).id
         until(lambda: client.standings(race_id).round == 2, "the second round began")
         server.process.kill()
         server.process.wait()

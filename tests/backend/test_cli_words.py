@@ -63,7 +63,7 @@ def test_a_race_that_waits_says_so(file: Path) -> None:
         json.loads(succeeds("race", str(file), "--no-wait", "--json", "--name", name))["id"]
         for name in ("first", "b")
     )
-    assert "b: waits for the race 'first'; 0 of 12 jobs ended" in succeeds("races", second)
+    assert "b: waits for the race 'first'; 0 of 16 jobs ended" in succeeds("races", second)
     assert "running, waits" in succeeds("races")
     for race_id in (first, second):
         succeeds("races", race_id, "--cancel")

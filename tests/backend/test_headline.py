@@ -21,6 +21,7 @@ def contender(name: str, ms: float, exposed: dict[int, float], compute: float = 
         last=50,
         iteration_ns=ms * 1e6,
         interval_ns=((ms - 0.1) * 1e6, (ms + 0.1) * 1e6),
+        error=0.01,
         throughput=Estimate(value=64e3 / ms, interval=interval),
         exposed_ns=None,
         compute_ns=compute * 1e6,

@@ -258,7 +258,7 @@ def test_a_rehearsal_is_suggested_where_processors_limit() -> None:
     crowded = [ranking({}, {"p3": 10.0, "ddp": 20.0}, limit=FULL.model_copy(update={"crowded": True}))]
     for each in (spec, job):
         (found,) = next_of(each, crowded)
-        assert (found.text, found.rounds) == ("Race again while nothing else runs here", 3)
+        assert (found.text, found.rounds) == ("Race again while nothing else runs here", 4)
 
 
 def test_more_rounds_are_suggested_where_a_difference_may_be_chance() -> None:
@@ -266,7 +266,7 @@ def test_more_rounds_are_suggested_where_a_difference_may_be_chance() -> None:
     close = [ranking({}, {"p3": 10.0, "ddp": 10.5}, significant=False)]
     (found,) = next_of(spec, close)
     assert (found.rounds, found.reason) == (
-        6, "p3 is 1.05x as fast as ddp, which may be chance after 3 rounds",
+        8, "p3 is 1.05x as fast as ddp, which may be chance after 3 rounds",
     )  # fmt: skip
     assert next_of(spec, close, ended=False) == []
     (enough,) = next_of(race("p3", "ddp", rounds=1), close)
@@ -319,7 +319,7 @@ def test_there_are_at_most_three_and_none_without_figures() -> None:
     found = next_of(spec, everything, FC6)
     assert len(found) == 3
     assert [one.text for one in found] == [
-        "Race again with p3", "Rehearse it: computation is waited for", "Race 6 rounds",
+        "Race again with p3", "Rehearse it: computation is waited for", "Race 8 rounds",
     ]  # fmt: skip
     assert (
         next_of(spec, [everything[0].model_copy(update={"standings": [standing(0, "ddp", None, 1.0)]})]) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from backend.races.blocks import blocks, joined_ns
 from backend.races.field import Cell, cells, conditions, job
 from backend.races.order import Run, following, schedule
 from backend.races.ranking import crossings, rank
-from backend.races.spec import RaceSpec, labels
+from backend.races.spec import USUAL_ROUNDS, RaceSpec, labels
 from backend.services.standings import Shown, _standing
 from backend.services.verdict import sentence
 from engine.errors import UserError
@@ -165,6 +166,33 @@ def test_equals_are_told_apart_in_one_race_of_twenty_at_most() -> None:
             standings = rank({m: dict(enumerate(times[m].tolist())) for m in range(members)})
             found += any(s.significant for s in standings)
         assert found / 2_000 <= 0.05
+
+
+def test_equals_whose_speed_has_two_modes_are_told_apart_no_more_often() -> None:
+    """A job runs in one of two ways for its whole life, for example by where its threads were placed. Three rounds
+    in one order by chance, which agree to a percent, would make 3 % of races significant by themselves."""
+    random = np.random.default_rng(1)
+    found = 0
+    for _ in range(2_000):
+        times = random.choice([1.0, 1.16], (2, USUAL_ROUNDS)) * random.lognormal(0, 0.01, (2, USUAL_ROUNDS))
+        found += rank({m: dict(enumerate(times[m].tolist())) for m in range(2)})[1].significant
+    assert found / 2_000 <= 0.03
+
+
+def test_rounds_that_agree_better_than_their_steps_prove_nothing() -> None:
+    """Steps that scatter so much that their medians are known to 5 % cannot tell 3 %, however well rounds agree."""
+    ran = {0: {0: 103.0, 1: 103.1, 2: 102.9}, 1: {0: 100.0, 1: 100.0, 2: 100.0}}
+    assert rank(ran)[1].significant
+    known = {member: dict.fromkeys(range(3), 0.05) for member in ran}
+    unsure = rank(ran, errors=known)[1]
+    assert not unsure.significant
+    assert unsure.interval is not None
+    # Of two figures with an error of 0.05 each, over three rounds: 4.30 by Student's t for two degrees of freedom.
+    assert math.log(unsure.interval[1] / unsure.interval[0]) / 2 == pytest.approx(
+        4.303 * 0.05 * math.sqrt(2 / 3), rel=1e-3
+    )
+    well = rank(ran, errors={0: dict.fromkeys(range(3), 1e-4)})[1]
+    assert well == rank(ran)[1], "rounds scatter more than that"
 
 
 def test_who_has_no_figures_has_no_rank() -> None:
@@ -358,8 +386,8 @@ def test_the_exposed_time_is_the_mean_share_of_the_rounds_of_the_iteration() -> 
     rounds = []
     for iteration_ns, exposed_ns in ((100e6, 50e6), (400e6, 40e6)):
         speed = Speed(
-            first=5, last=20, iteration_ns=iteration_ns, interval_ns=None, throughput=None, exposed_ns=exposed_ns,
-            compute_ns=None,
+            first=5, last=20, iteration_ns=iteration_ns, interval_ns=None, error=None, throughput=None,
+            exposed_ns=exposed_ns, compute_ns=None,
         )  # fmt: skip
         share = Figures(exposed=exposed_ns / iteration_ns, port=None, processors=None)
         rounds.append(Shown(speed=speed, machine=None, figures=share))

@@ -26,8 +26,8 @@ HEIGHT = 720
 MOST_CLICKS, MOST_FIELDS = 6, 2
 STRATEGIES = {"p3", "parameter-server", "ring-allreduce-overlap", "ddp"}
 RATES = ("100Mbit", "1Gbit")
-RACE_MS = 240_000
-"""24 jobs, one after another."""
+RACE_MS = 320_000
+"""32 jobs, one after another."""
 # Presses of the pointer and fields that were filled in, over all pages of the tab.
 COUNTED = """
     const count = key => sessionStorage.setItem(key, 1 + Number(sessionStorage.getItem(key) ?? 0));
@@ -104,7 +104,7 @@ def test_from_nothing_to_a_ranking_of_ones_own_model_over_four_strategies_and_tw
 def test_without_a_lab_the_race_says_why_ddp_takes_no_part_and_ranks_the_others(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_its_end: bool
 ) -> None:
-    """18 jobs one after another in `soak`. In the suite the page ranks the two members of a race of three rounds at one
+    """24 jobs one after another in `soak`. In the suite the page ranks the two members of a race of three rounds at one
     rate (`test_races.py`), and the command two members with one's own model at two rates (`test_cli_races.py`)."""
     monkeypatch.setenv("PATH", str(tmp_path))  # without iproute2 nobody can make a lab
     with (

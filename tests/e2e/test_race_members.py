@@ -37,7 +37,7 @@ def test_a_strategy_races_twice_with_other_options(page: Page, client: Client) -
     overrides.get_by_role("button", name="Add").click()
     codec = overrides.get_by_test_id("field-members.2.overrides.0.codec")
     codec.fill("fp16")
-    expect(page.get_by_text("9 jobs: 3 strategies in 3 rounds")).to_be_visible()
+    expect(page.get_by_text("12 jobs: 3 strategies in 4 rounds")).to_be_visible()
     page.get_by_test_id("launch").click()
     expect(page.get_by_test_id("race-name")).to_have_text("twice")
     race = client.standings(page.url.rpartition("/")[2])

@@ -69,7 +69,7 @@ def test_a_race_ranks_its_members_and_who_joins_later_has_figures_and_no_place(
     unhurried = held_spec(
         "one joins", at=NEVER, steps=12, pause_s=0.25
     )  # a page shows a race anew every second or so
-    race = client.start_race({"job": unhurried, "members": members})
+    race = client.start_race({"job": unhurried, "members": members, "rounds": 3})
     client.wait_for_race(race.id)
     page.goto(f"/races/{race.id}")
     expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "finished")
@@ -110,7 +110,7 @@ def test_a_race_that_runs_is_cancelled(page: Page, client: Client) -> None:
     spec = held_spec("too long")
     race = client.start_race({"job": spec, "members": [{"strategy": "p3"}, {"strategy": "ring-allreduce"}]})
     page.goto(f"/races/{race.id}")
-    expect(page.get_by_test_id("race-progress")).to_contain_text("round 1 of 3, 0 of 6 jobs ended")
+    expect(page.get_by_test_id("race-progress")).to_contain_text("round 1 of 4, 0 of 8 jobs ended")
     expect(page.get_by_test_id("delete-race")).to_have_count(0)  # the service would refuse it
     page.get_by_test_id("cancel-race").click()
     page.get_by_test_id("cancel-race-confirm").click()
@@ -214,18 +214,18 @@ def test_a_race_that_waits_says_for_what(page: Page, client: Client) -> None:
         expect(page.get_by_test_id("race-name")).to_have_text(name)
         expect(state).to_have_text("waiting")
         expect(state).to_have_attribute("data-state", "running")
-    expect(progress).to_have_text("Waits for the race 'first'; 0 of 6 jobs ended")
+    expect(progress).to_have_text("Waits for the race 'first'; 0 of 8 jobs ended")
     page.go_back()
     page.go_back()
     expect(progress).to_have_text(
-        re.compile("^Waits with its next job: .*'holds the devices'.*; 0 of 6 jobs ended$")
+        re.compile("^Waits with its next job: .*'holds the devices'.*; 0 of 8 jobs ended$")
     )
     page.get_by_role("link", name="its job").click()
     expect(page).to_have_url(re.compile("/jobs/"))
     page.goto(f"/races/{second.id}")
     client.cancel_race(first.id)
     client.stop(held.id, timeout_s=FINISH_MS / 1e3)
-    expect(progress).to_contain_text("round 1 of 3")
+    expect(progress).to_contain_text("round 1 of 4")
     expect(state).to_have_text("running")
     client.cancel_race(second.id)
 

@@ -132,6 +132,18 @@ def test_the_medians_interval_covers_the_median_as_often_as_it_says() -> None:
     assert np.mean(covered) >= 0.93
 
 
+@pytest.mark.parametrize("count", [d.MIN_TIMES, 15, 40, 400])
+def test_a_medians_error_is_what_medians_scatter(count: int) -> None:
+    random = np.random.default_rng(count)
+    drawn = random.lognormal(0, 0.2, (2_000, count))
+    errors = [error for values in drawn if (error := d.median_error(values)) is not None]
+    assert len(errors) == len(drawn)
+    scatter = float(np.std(np.log(np.median(drawn, axis=1)), ddof=1))
+    assert 0.9 * scatter <= np.sqrt(np.mean(np.square(errors))) <= 1.15 * scatter
+    assert d.median_error(np.full(count, 7.0)) == 0
+    assert d.median_error(np.ones(d.MIN_TIMES - 1)) is None
+
+
 def test_a_jobs_throughput_is_its_workers_sum_with_an_interval() -> None:
     times = np.full(20, 0.5e9)
     times[:4] = 0.4e9, 0.4e9, 1e9, 1e9

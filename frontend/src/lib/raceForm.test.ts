@@ -4,7 +4,7 @@ import {
   againOf,
   chosen,
   differing,
-  FEWEST_ROUNDS,
+  USUAL_ROUNDS,
   jobOf,
   jobsOf,
   nameOf,
@@ -105,11 +105,11 @@ describe("a race's form", () => {
     expect(againOf(race, { rounds: 1 }).form.rounds).toBe(1);
     expect(againOf(race, {}).form.rounds).toBe(5);
     const unsaid = { job: spec, members: form.members } as unknown as RaceSpec;
-    expect(againOf(unsaid, {}).form.rounds).toBe(FEWEST_ROUNDS);
+    expect(againOf(unsaid, {}).form.rounds).toBe(USUAL_ROUNDS);
   });
 
   it("has the usual number of rounds while the field is empty, and what is typed otherwise", () => {
-    expect(["", 0, "-", 1, 7].map(roundsOf)).toEqual([FEWEST_ROUNDS, FEWEST_ROUNDS, FEWEST_ROUNDS, 1, 7]);
+    expect(["", 0, "-", 1, 7].map(roundsOf)).toEqual([USUAL_ROUNDS, USUAL_ROUNDS, USUAL_ROUNDS, 1, 7]);
   });
 
   it("lets one more race when a race is run again, with all who did", () => {

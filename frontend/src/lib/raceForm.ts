@@ -25,13 +25,13 @@ export interface RaceForm {
   beside?: boolean;
 }
 
-/** With fewer, no difference is called one. */
-export const FEWEST_ROUNDS = 3;
+/** What a race has that is not told how many. */
+export const USUAL_ROUNDS = 4;
 export const MOST_ROUNDS = 50;
 
 /** What the field of rounds means: while it is empty, the usual number. */
 export function roundsOf(typed: string | number): number {
-  return typeof typed === "number" && typed >= 1 ? typed : FEWEST_ROUNDS;
+  return typeof typed === "number" && typed >= 1 ? typed : USUAL_ROUNDS;
 }
 
 type Spec = Record<string, unknown>;
@@ -106,7 +106,7 @@ export function againOf(
   race: RaceSpec,
   changed: Pick<LaunchSearch, "member" | "rate" | "workers" | "batch" | "rounds" | "fidelity">,
 ): { job: Spec; form: RaceForm } {
-  const { job, members = [], rates = [], rounds: before = FEWEST_ROUNDS, beside } = race;
+  const { job, members = [], rates = [], rounds: before = USUAL_ROUNDS, beside } = race;
   const { member, rate, rounds, fidelity } = changed;
   const there = member === undefined || members.some(({ strategy }) => strategy === member);
   const workers = changed.workers === undefined ? race.workers : [changed.workers];

@@ -15,7 +15,7 @@ import { rankingsQuery } from "../../api/raceQueries";
 import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import type { JsonSchema } from "../../form/schema";
-import { againOf, FEWEST_ROUNDS } from "../../lib/raceForm";
+import { againOf, USUAL_ROUNDS } from "../../lib/raceForm";
 import { formatQuery } from "../../lib/search";
 import { StartCards } from "../start/StartCards";
 import { LaunchForm } from "./LaunchForm";
@@ -67,7 +67,7 @@ export function LaunchPage() {
   const offered = {
     members: recommended.map(({ name }) => ({ strategy: name })),
     rates: [],
-    rounds: FEWEST_ROUNDS,
+    rounds: USUAL_ROUNDS,
   };
   const filledIn =
     raced?.form ?? (begun ? { ...offered, members: begun.members, rounds: begun.rounds } : offered);

@@ -19,7 +19,7 @@ import { type Errors, errorAt, errorWithin } from "../../form/errors";
 import {
   COMMON_RATES,
   chosen,
-  FEWEST_ROUNDS,
+  USUAL_ROUNDS,
   MOST_ROUNDS,
   type RaceForm,
   roundsOf,
@@ -96,7 +96,7 @@ function Rounds({ form, errors, onForm }: Pick<Props, "form" | "errors" | "onFor
       min={1}
       max={MOST_ROUNDS}
       allowDecimal={false}
-      placeholder={String(FEWEST_ROUNDS)}
+      placeholder={String(USUAL_ROUNDS)}
       value={empty ? "" : form.rounds}
       error={errorAt(errors, "rounds")}
       onChange={(rounds) => {
