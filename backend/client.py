@@ -190,7 +190,7 @@ class Client(PlanClient):
         return self._once(RaceView, "/races", to_plain(spec), key)
 
     def races(self, **query: Any) -> RacePage:
-        """A page of races, newest first; `query`: limit, cursor."""
+        """A page of races, newest first; `query`: limit, cursor, text."""
         return self._read(RacePage, "GET", "/races", params=query)
 
     def standings(self, race_id: str) -> RaceView:

@@ -15,7 +15,7 @@ from backend.api.figures import FIGURE, Tag, Theme, Width, answered
 from backend.figures.compare import By
 from backend.races.spec import NewMembers, RaceSpec
 from backend.schemas.best import RaceBest
-from backend.schemas.lists import ListQuery
+from backend.schemas.lists import RaceQuery
 from backend.schemas.races import RacePage, RaceSummary, RaceView
 from engine.plan.serde import from_plain
 
@@ -51,7 +51,7 @@ def submit_race(
 
 
 @router.get("", response_model=RacePage, responses=problems(422))
-def list_races(services: Services, asked: Annotated[ListQuery, Query()]) -> RacePage | JSONResponse:
+def list_races(services: Services, asked: Annotated[RaceQuery, Query()]) -> RacePage | JSONResponse:
     """Races, newest first. With `fields`, items hold only these."""
     return of_items(services.races.page(asked), asked.fields)
 

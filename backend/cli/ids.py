@@ -52,7 +52,7 @@ def _races(client: Client, text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     cursor: str | None = None
     while True:
-        page = client.races(limit=RACES_AT_ONCE, cursor=cursor)
+        page = client.races(text=text, limit=RACES_AT_ONCE, cursor=cursor)
         found |= {race.id: race.name for race in page.items if race.id.startswith(text)}
         if (cursor := page.next_cursor) is None:
             return found

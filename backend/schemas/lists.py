@@ -68,6 +68,13 @@ class JobQuery(ListQuery, JobFilter):
     are some seconds old. Left out: the newest jobs first."""
 
 
+class RaceQuery(ListQuery):
+    """Which races."""
+
+    text: str | None = Field(default=None, max_length=200)
+    """Part of a name, or the beginning of an id: at least four characters of it."""
+
+
 GroupedBy = Literal["model", "strategy", "tag", "race"]
 
 

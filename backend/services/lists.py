@@ -105,7 +105,7 @@ def conditions(asked: JobFilter) -> Iterable[ColumnElement[bool]]:
     if asked.baseline:
         yield row.baseline_id == asked.baseline
     if asked.text:
-        yield or_(row.name.icontains(asked.text, autoescape=True), *_beginning(asked.text))
+        yield told_by(row, asked.text)
     if asked.created_from:
         yield row.created_unix_ns >= _unix_ns(asked.created_from)
     if asked.created_to:
@@ -113,10 +113,10 @@ def conditions(asked: JobFilter) -> Iterable[ColumnElement[bool]]:
     yield from _of_people(asked)
 
 
-def _beginning(text: str) -> Iterable[ColumnElement[bool]]:
-    """Of an id, where the text can be one."""
-    if ID_BEGINNING.fullmatch(text):
-        yield models.Job.id.startswith(text.lower())
+def told_by(row: type[models.Job | models.Race], text: str) -> ColumnElement[bool]:
+    """Whether its name has this text, or its id begins so, where the text can be the beginning of one."""
+    found = row.name.icontains(text, autoescape=True)
+    return or_(found, row.id.startswith(text.lower())) if ID_BEGINNING.fullmatch(text) else found
 
 
 def _of_people(asked: JobFilter) -> Iterable[ColumnElement[bool]]:

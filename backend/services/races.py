@@ -24,7 +24,7 @@ from backend.races.spec import MemberSpec, RaceSpec
 from backend.scheduler import record
 from backend.schemas import races as schema
 from backend.schemas.best import RaceBest
-from backend.schemas.lists import ListQuery
+from backend.schemas.lists import RaceQuery
 from backend.services import cursor as cursors
 from backend.services import keys, names, provenance, race_report, stored_races
 from backend.services.asker import Asker
@@ -35,6 +35,7 @@ from backend.services.drawing import Drawing
 from backend.services.errors import Busy, Conflict
 from backend.services.jobs import Jobs
 from backend.services.learning import learning
+from backend.services.lists import told_by
 from backend.services.plans import Planner
 from backend.services.remember import Remembered
 from backend.services.standings import Standings
@@ -166,11 +167,14 @@ class Races:
 
         self._database.writer.run(write)
 
-    def page(self, asked: ListQuery) -> schema.RacePage:
+    def page(self, asked: RaceQuery) -> schema.RacePage:
         """Newest first. Raises UserError for a cursor that is none."""
+        wanted = select(models.Race)
+        if asked.text:
+            wanted = wanted.where(told_by(models.Race, asked.text))
         with self._database.read() as session:
             rows, following = cursors.page(
-                session, select(models.Race), models.Race.id, limit=asked.limit, cursor=asked.cursor
+                session, wanted, models.Race.id, limit=asked.limit, cursor=asked.cursor
             )
             items = [stored_races.summary(session, row, stored_races.readable(row)) for row in rows]
         return schema.RacePage(items=items, next_cursor=following)

@@ -302,3 +302,17 @@ def test_nobody_joins_by_an_empty_list(api: TestClient) -> None:
     assert answer.status_code == 422
     assert "nobody joins" in answer.text
     api.post(f"/api/v1/races/{race['id']}/cancel", json={})
+
+
+def test_races_are_found_by_their_name_or_the_beginning_of_their_id(api: TestClient) -> None:
+    """By a command, for example, that is given a part of an id: without reading all others."""
+    one, other = (submit(api, "p3", name=name) for name in ("on the slow link", "elsewhere"))
+
+    def found(text: str) -> set[str]:
+        return {race["id"] for race in api.get("/api/v1/races", params={"text": text}).json()["items"]}
+
+    assert found("SLOW") == {one["id"]}
+    assert found(other["id"].upper()) == {other["id"]}
+    assert found(one["id"][:4]) >= {one["id"], other["id"]}, "made within a day"
+    assert found(one["id"][:3]) == set()
+    assert found("%") == set()
