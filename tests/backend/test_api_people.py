@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from backend.access.rights import CHANGE_NOTHING, LEAST, OWN, ROLES, Role, least, lesser, may, one
 from backend.db import models
+from backend.services.racing import Racing
 from tests.backend.guarded import (
     TOKEN,
     WITH_TOKEN,
@@ -29,6 +30,7 @@ from tests.backend.guarded import (
 from tests.backend.ingest_server import TOKEN as ATTEMPTS_TOKEN
 from tests.backend.ingest_server import add_attempt
 from tests.backend.job_specs import JSON
+from tests.backend.raced_jobs import race_spec
 from tests.backend.test_api_access import CLOSED, OPERATIONS, filled
 
 BY_OPERATION = {
@@ -149,6 +151,18 @@ def test_jobs_and_races_say_whose_they_are(guarded: FastAPI) -> None:
     assert (everybodys[job], everybodys[nobodys]) == ("cid", None)
     races = {item["id"]: item["owner"] for item in cid.get("/api/v1/races?limit=200").json()["items"]}
     assert races[race] == "cid"
+
+
+def test_what_a_race_or_a_clone_makes_is_whose_it_was_asked_by(guarded: FastAPI) -> None:
+    context = guarded.state.context
+    rae, sam = (who_shows(guarded, let_in(guarded, name, "member")) for name in ("rae", "sam"))
+    answer = rae.post("/api/v1/races", json=race_spec("p3", "parameter-server", rounds=1))
+    assert (answer.status_code, answer.json()["owner"]) == (201, "rae"), answer.text
+    assert Racing(context.database, context.jobs).step()
+    (raced,) = rae.get("/api/v1/jobs", params={"race": answer.json()["id"]}).json()["items"]
+    assert raced["owner"] == "rae"
+    cloned = sam.post(f"/api/v1/jobs/{raced['id']}/clone", json={})
+    assert (cloned.status_code, cloned.json()["owner"]) == (201, "sam"), cloned.text
 
 
 # --- users ---
