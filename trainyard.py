@@ -9,7 +9,7 @@
         trainyard.compare(["019ac2f3", "019ac300"])  # jobs side by side
         trainyard.figure("019ac2f3...", "timeline").show()
 
-A server that asks for its token gets the one in TRAINYARD_TOKEN. `ranking` and `compare` take any beginning of an id
+A server that asks for a token gets the one in TRAINYARD_TOKEN. `ranking` and `compare` take any beginning of an id
 that only one race or job has. Errors: `ServerUnreachableError` where nobody answers, `ApiError` for everything that
 the service refuses, `UserError` for what cannot be asked.
 """

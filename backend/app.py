@@ -16,6 +16,7 @@ from backend.api.deps import problems as problem_responses
 from backend.api.gate import Gate
 from backend.api.guard import Guard
 from backend.api.methods import Methods
+from backend.api.recorder import Recorder
 from backend.services.start import started
 from backend.settings import Settings
 from backend.version import program_version
@@ -49,6 +50,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)
     app.add_middleware(Dates)
     app.add_middleware(Methods)
+    app.add_middleware(Recorder)
     app.add_middleware(Gate)
     app.add_middleware(Guard, hosts=settings.hosts, any_ip=settings.for_others, max_json_bytes=MAX_BODY_BYTES)
     problems.install(app)

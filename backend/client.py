@@ -7,7 +7,7 @@
         job = trainyard.wait(job.id)
         trainyard.figure(job.id, "timeline").show()
 
-A server that asks for its token gets the one in TRAINYARD_TOKEN. Errors: ServerUnreachableError where nobody answers,
+A server that asks for a token gets the one in TRAINYARD_TOKEN. Errors: ServerUnreachableError where nobody answers,
 ApiError for everything that the service refuses. Jobs go on while the server restarts, so what waits for them (`wait`,
 `follow`) waits for the server, too.
 """
@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from backend.connection import ApiError, ServerUnreachableError
 from backend.drawn import drawn
 from backend.lifecycle import said
+from backend.people_client import PeopleClient
 from backend.plan_client import PlanClient
 from backend.races.spec import RaceSpec
 from backend.schemas.base import Schema
@@ -62,7 +63,7 @@ def each(given: Any) -> list[Any]:
     return [given] if alone else list(given)
 
 
-class Client(PlanClient):
+class Client(PlanClient, PeopleClient):
     """Everything that the service can be asked, as methods."""
 
     # --- jobs ---
@@ -88,7 +89,7 @@ class Client(PlanClient):
 
     def jobs(self, *, limit: int | None = None, **filters: Any) -> Iterator[JobSummary]:
         """Jobs, newest first or by `sort`, page by page; `filters`: sort, state, strategy, model, dataset, rehearsed,
-        baseline, text, created_from, created_to, tag, tagged, race, raced."""
+        baseline, text, created_from, created_to, tag, owner, tagged, race, raced."""
         cursor: str | None = None
         left = limit
         while left is None or left > 0:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from backend.access import addresses
 from backend.access import token as tokens
 from engine.errors import UserError
 
@@ -39,13 +40,16 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default_factory=lambda: Path("~/.local/share/trainyard").expanduser())
     """The database, the jobs' directories, caches. One server at a time."""
     host: str = "127.0.0.1"
-    """The address to listen on. Jobs are programs, so anything but loopback needs a token, or `insecure`."""
+    """The address to listen on. Jobs are programs, so on anything but loopback people show who they are, unless
+    `insecure`."""
     port: int = Field(default=8000, ge=0, le=65535)
     """0: any free port."""
     token: SecretStr | None = None
-    """What page, command line, client and every other program have to show. None: nobody is asked."""
+    """The admin's. None: of a server that asks, the admin's is made at the first start, and shown once."""
     token_file: Path | None = None
     """A file that holds the token, in place of `token`."""
+    people: bool = False
+    """Ask who one is also where only this machine reaches the server."""
     insecure: bool = False
     """Answer everybody who reaches the address, wherever that is."""
     database_url: str | None = None
@@ -88,6 +92,9 @@ class Settings(BaseSettings):
     """How fast the body of a request has to come, on average over `request_seconds`."""
     answer_seconds: float = Field(default=60.0, gt=0)
     """How long a client may take nothing of an answer or a live feed that is ready for it."""
+    token_requests_per_second: float = Field(default=100.0, gt=0)
+    """How many requests may be made with one token, on average over ten seconds; where people are not asked, as many as
+    anybody likes."""
     frontend_dir: Path = Path(__file__).resolve().parents[1] / "frontend" / "dist"
     """The built page."""
     notices_kept: int = Field(default=100_000, ge=1)
@@ -129,9 +136,12 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Settings:
-        if self.insecure and self.token is not None:
-            rule = "a token is set, too, which everybody would have to show"
-            raise UserError("insecure", True, rule, "Leave --insecure, or the token, out")
+        for field, given in (("token", self.token is not None), ("people", self.people)):
+            if self.insecure and given:
+                rule = f"{field} is set, too: everybody would be asked who they are"
+                raise UserError(
+                    "insecure", True, rule, f"Leave --insecure, or TRAINYARD_{field.upper()}, out"
+                )
         return self
 
     @property
@@ -153,9 +163,17 @@ class Settings(BaseSettings):
         return None if self.token is None else self.token.get_secret_value()
 
     @property
+    def asks(self) -> bool:
+        """Whether people have to show who they are: wherever other machines reach the server, and where it is wanted;
+        not where it is `insecure`."""
+        return not self.insecure and (
+            self.people or self.token is not None or not addresses.only_loopback(self.host)
+        )
+
+    @property
     def for_others(self) -> bool:
         """Whether other machines are meant to reach the server."""
-        return self.insecure or self.token is not None
+        return self.insecure or self.asks
 
     @property
     def hosts(self) -> frozenset[str]:

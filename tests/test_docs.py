@@ -260,7 +260,9 @@ def test_commands_and_their_options_exist(document: str) -> None:
     for line in lines:
         called = re.search(r"\btrainyard ([a-z][a-z-]*)(.*)", line)
         if called:
-            command = commands[called[1]]
+            command, words = commands[called[1]], called[2].split()
+            if words and hasattr(command, "commands"):  # `trainyard tokens new`
+                command = command.commands[words[0]]
             known = {
                 name for parameter in command.params for name in parameter.opts + parameter.secondary_opts
             }

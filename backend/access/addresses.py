@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -22,3 +23,13 @@ def is_loopback(text: str) -> bool:
     the machine at once (0.0.0.0, ::), whatever is no address."""
     address = parsed(text)
     return address is not None and address.is_loopback
+
+
+def only_loopback(host: str) -> bool:
+    """Whether nobody but this machine reaches a server that listens on `host`. So it is for a name that leads nowhere:
+    nothing can listen there."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        return True
+    return all(is_loopback(str(address[0])) for *_, address in found)

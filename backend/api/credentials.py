@@ -1,42 +1,45 @@
-"""What a request shows of who sent it: the server's token, or a session's cookie."""
+"""What a request shows of who sent it: a user's token, or a session's cookie."""
 
 from __future__ import annotations
 
 from starlette.requests import HTTPConnection
 
+from backend.access.rights import EVERYBODY, Caller
 from backend.services.access import REMEDY, Access
 from backend.services.errors import Unauthorized
 
 COOKIE = "trainyard-session"
+CALLER = "trainyard.caller"
+"""Where the gate leaves who sent a request, in its scope."""
 
 
-def admit(access: Access, request: HTTPConnection) -> int | None:
-    """Returns where the request may pass; when its session ends, where it is one. A token counts before a cookie.
+def admit(access: Access, request: HTTPConnection) -> Caller:
+    """Who sent it. A token counts before a cookie.
 
     Raises Unauthorized where it shows neither, or a wrong one, and TooManyGuesses."""
     if not access.required:
-        return None
+        return EVERYBODY
     tokens = _bearer_tokens(request)
     if len(tokens) > 1:
         raise Unauthorized("the request has several tokens", "Send one `Authorization` header")
     if tokens:
-        access.check_token(tokens[0], client_of(request))
-        return None
+        return access.by_token(tokens[0], client_of(request))
     id_ = session_of(request)
     if id_ is None:
-        raise Unauthorized("this server asks for its token, and the request has none", REMEDY)
-    ends = access.session_ends_unix_ns(id_)
-    if ends is None:
+        raise Unauthorized("this server asks for a token, and the request has none", REMEDY)
+    caller = access.by_session(id_)
+    if caller is None:
         raise Unauthorized("this session has ended", "Sign in again on the page")
-    return ends
+    return caller
 
 
 def still_admitted(access: Access, request: HTTPConnection) -> bool:
-    """The same for an answer that goes on and on: its session may have ended meanwhile, while a token stays right."""
-    if not access.required or _bearer_tokens(request):
+    """The same for an answer that goes on and on: its session may have ended meanwhile, its token been revoked."""
+    if not access.required:
         return True
-    id_ = session_of(request)
-    return id_ is not None and access.session_ends_unix_ns(id_) is not None
+    if _bearer_tokens(request) or (id_ := session_of(request)) is None:
+        return access.stands(request.scope[CALLER])
+    return access.by_session(id_) is not None
 
 
 def cookie_name(request: HTTPConnection) -> str:

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 
+from backend.access.rights import EVERYBODY, Caller
+from backend.api.credentials import CALLER
 from backend.schemas.problems import Problem
 from backend.services.asker import Asker
 from backend.services.context import Context
@@ -22,6 +24,16 @@ def _context(request: Request) -> Context:
 
 Services = Annotated[Context, Depends(_context)]
 """The running server's services."""
+
+
+def _caller(request: Request) -> Caller:
+    found = request.scope.get(CALLER, EVERYBODY)
+    assert isinstance(found, Caller)
+    return found
+
+
+Asks = Annotated[Caller, Depends(_caller)]
+"""Who sent the request."""
 
 
 async def _asker(request: Request) -> AsyncIterator[Asker]:

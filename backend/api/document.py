@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from backend.access.rights import ROLES, least
 from backend.api import ingest
 from backend.api.credentials import COOKIE
 from backend.api.guard import READS
@@ -17,7 +18,8 @@ SCHEMES: dict[str, Any] = {
     "token": {
         "type": "http",
         "scheme": "bearer",
-        "description": "The server's token, where it has one (TRAINYARD_TOKEN).",
+        "description": "A user's token, where the server asks for one. `x-least-role` of an operation says what they "
+        "have to be at least.",
     },
     "session": {
         "type": "apiKey",
@@ -67,7 +69,10 @@ def _say_who_may(path: str, method: str, operation: dict[str, Any]) -> None:
     refused = operation["responses"]
     if not is_open(path):
         operation["security"] = [{"token": []}, {"session": []}]
+        operation["x-least-role"] = wanted = least(operation["operationId"])
         refused |= {"401": _refusal("Unauthorized"), "429": _refusal("Too Many Requests")}
+        if wanted != ROLES[0]:
+            refused["403"] = _refusal("Forbidden")
     elif operation["tags"] == ingest.router.tags:
         operation["security"] = [{"attempt": []}]
     if method.upper() not in READS:

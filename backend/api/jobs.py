@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body, Header, Query, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from backend.api.body import SpecBody
-from backend.api.deps import Asking, Services, problems
+from backend.api.deps import Asking, Asks, Services, problems
 from backend.api.fields import of_items
 from backend.schemas.jobs import (
     AttemptPage,
@@ -39,11 +39,12 @@ def submit_job(
     spec: SpecBody,
     response: Response,
     asker: Asking,
+    caller: Asks,
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Job:
     """Submit a job. Repeated under the same `Idempotency-Key` it answers the same job (200); with another
     body 409."""
-    return _submitted(services.jobs.submit(spec, idempotency_key, asker), response)
+    return _submitted(services.jobs.submit(spec, idempotency_key, asker, owner=caller.name), response)
 
 
 @router.post(
@@ -55,10 +56,13 @@ def clone_job(
     response: Response,
     changes: Changes,
     asker: Asking,
+    caller: Asks,
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Job:
     """Submit a job's specification once more, with `changes` to it."""
-    return _submitted(services.jobs.clone(job_id, changes, idempotency_key, asker), response)
+    return _submitted(
+        services.jobs.clone(job_id, changes, idempotency_key, asker, owner=caller.name), response
+    )
 
 
 @router.get("", response_model=JobPage, responses=problems(422))

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Header, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import PlainValidator
 
-from backend.api.deps import Asking, Services, problems
+from backend.api.deps import Asking, Asks, Services, problems
 from backend.api.fields import of_items
 from backend.api.figures import FIGURE, Tag, Theme, Width, answered
 from backend.figures.compare import By
@@ -40,11 +40,12 @@ def submit_race(
     spec: RaceBody,
     response: Response,
     asker: Asking,
+    caller: Asks,
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> RaceView:
     """Race strategies on one model. Members that cannot run are listed with the reason, and the others run. Repeated
     under the same `Idempotency-Key` it answers the same race (200); with another body 409."""
-    race, new = services.races.submit(spec, idempotency_key, asker)
+    race, new = services.races.submit(spec, idempotency_key, asker, owner=caller.name)
     response.status_code = 201 if new else 200
     response.headers["Location"] = f"/api/v1/races/{race.id}"
     return race

@@ -15,6 +15,7 @@ from backend.api import (
     ingest,
     jobs,
     notices,
+    people,
     plans,
     profiles,
     races,
@@ -40,12 +41,13 @@ ROUTERS = (
     figures.router,
     catalogue.router,
     notices.router,
+    people.router,
     ingest.router,
     session.router,
     health.router,
 )
 OPEN = (health.router, session.router, ingest.router)
-"""Those that answer without the server's token: how the service is, signing in, and telemetry, which comes with the
+"""Those that answer without a token: how the service is, signing in, and telemetry, which comes with the
 attempt's own."""
 
 
@@ -69,6 +71,18 @@ def methods(path: str) -> list[str]:
     routes = _routes(ROUTERS, path.removeprefix(PREFIX))
     found = {"GET"} if path == DOCUMENT else {method for route in routes for method in route.methods or ()}
     return sorted(found | {"HEAD"} if "GET" in found else found)
+
+
+def operations(method: str, path: str) -> list[tuple[str, dict[str, str]]]:
+    """The operations that an address could be, with what it has for their parameters; HEAD is GET. None where there is
+    no such route."""
+    wanted = "GET" if method == "HEAD" else method
+    below = path.removeprefix(PREFIX)
+    return [
+        (route.name, match.groupdict())
+        for route in _routes(ROUTERS, below)
+        if wanted in (route.methods or ()) and (match := route.path_regex.match(below))
+    ]
 
 
 def _routes(routers: Iterable[APIRouter], path: str) -> list[APIRoute]:

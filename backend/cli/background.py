@@ -29,13 +29,25 @@ class BackgroundServer:
         self._socket = _listen(wanted)
         self.settings = wanted.model_copy(update={"port": self._socket.getsockname()[1]})
         self._ready = threading.Event()
-        self._server = Server(create_app(self.settings), self.settings, ready=self._ready.set)
+        self._app = create_app(self.settings)
+        self._server = Server(self._app, self.settings, ready=self._ready.set)
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="server", daemon=True)
 
     @property
     def running(self) -> bool:
         return self._thread.is_alive()
+
+    @property
+    def fresh(self) -> str | None:
+        """The first admin's token, where this start made it."""
+        made: str | None = self._app.state.context.access.fresh
+        return made
+
+    @property
+    def token(self) -> str | None:
+        """What its client has to show, as far as this program knows."""
+        return self.settings.own_token or self.fresh
 
     def wait(self, timeout_s: float) -> None:
         """Return when the server has ended, or after `timeout_s`."""

@@ -45,11 +45,11 @@ def demo(once: Once = False) -> None:
         with (
             reported(),
             BackgroundServer(wanted) as server,
-            Client(server.settings.address, token=wanted.own_token) as client,
+            Client(server.settings.address, token=server.token) as client,
         ):
             if server.settings.port != wanted.port:
                 typer.echo(f"Port {wanted.port} is taken; this server took {server.settings.port}.")
-            typer.echo(where(server.settings))
+            typer.echo(where(server.settings, server.fresh))
             warn(server.settings)
             typer.echo(f"Its data are in {wanted.data_dir.resolve()}")
             succeeded = Demo(client, interrupt).run()

@@ -82,6 +82,7 @@ def list_jobs(
     since: Annotated[datetime | None, typer.Option(help="Only those made then or later (UTC).")] = None,
     text: Annotated[str | None, typer.Option(help="Only names that hold this.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Only those of this user.")] = None,
     race: Annotated[str | None, typer.Option(help="Only those of the race with this id.")] = None,
     sort: Annotated[
         str | None, typer.Option(help="By a column, e.g. loss, or -samples_per_s for the largest first.")
@@ -101,6 +102,7 @@ def list_jobs(
                 rehearsed=rehearsed,
                 text=text,
                 tag=tag,
+                owner=owner,
                 race=None if race is None else ids.race_id(client, race),
                 sort=sort,
                 created_from=since.isoformat() if since else None,
@@ -123,7 +125,9 @@ def list_jobs(
         "accuracy",
         "speed-up",
     )
-    out(columns((*head, "age", "took", "tags"), (_row(job, short[job.id]) for job in found)))
+    last = ("owner",) if any(job.owner for job in found) else ()
+    rows = (_row(job, short[job.id]) + ((job.owner or "-",) if last else ()) for job in found)
+    out(columns((*head, "age", "took", "tags", *last), rows))
     for name, job in zip(apart([job.name for job in found], [job.id for job in found]), found, strict=True):
         if mark := _mark(job):
             out(f"{mark} {name}: {job.speed_up_caveat}")
@@ -145,6 +149,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "name": job.name,
         "state": said(job.state) + (f" ({job.reason})" if job.reason else ""),
         "why": job.message,
+        "owner": job.owner,
         "strategy": f"{job.planned_by}, {job.workers} workers",
         "model, data": f"{job.model}, {job.dataset}",
         "fidelity": job.rehearsed,

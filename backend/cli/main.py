@@ -22,6 +22,9 @@ COMMANDS: Mapping[str, str] = {
     "serve": "serve:serve",
     "demo": "demo:demo",
     "token": "tokens:token",
+    "users": "people:users",
+    "tokens": "people:tokens",
+    "audit": "people:audit",
     "submit": "jobs:submit",
     "list": "jobs:list_jobs",
     "show": "jobs:show",
@@ -62,8 +65,11 @@ class _Loading(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         module, _, function = COMMANDS[name].partition(":")
+        found = getattr(import_module(f"backend.cli.{module}"), function)
+        if isinstance(found, typer.Typer):  # has commands of its own
+            return typer.main.get_command(found)
         alone = typer.Typer(add_completion=False, **LOOK)
-        alone.command(name)(getattr(import_module(f"backend.cli.{module}"), function))
+        alone.command(name)(found)
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:

@@ -27,6 +27,13 @@ CpuDevices = Annotated[
         help="Workers that fit on the CPU at once; TRAINYARD_CPU_DEVICES. Default: its cores, two at least."
     ),
 ]
+People = Annotated[
+    bool,
+    typer.Option(
+        "--people",
+        help="Ask people who they are on loopback, too; TRAINYARD_PEOPLE.",
+    ),
+]
 Insecure = Annotated[
     bool,
     typer.Option(
@@ -41,11 +48,12 @@ def serve(
     port: Port = None,
     data_dir: DataDir = None,
     cpu_devices: CpuDevices = None,
+    people: People = False,
     insecure: Insecure = False,
 ) -> None:
-    """Run the server until Ctrl-C. Jobs that are running go on, and are found again at the next start. With
-    TRAINYARD_TOKEN (or TRAINYARD_TOKEN_FILE) set, everybody has to show that token; other machines reach a server only
-    then, or with --insecure."""
+    """Run the server until Ctrl-C. Jobs that are running go on, and are found again at the next start. Where other
+    machines reach it, everybody shows a token: the first start prints the admin's, unless TRAINYARD_TOKEN (or
+    TRAINYARD_TOKEN_FILE) says what it is; `trainyard users` and `trainyard tokens` let others in."""
     gc.disable()  # a sixth of the start; `Server` lets it begin when requests are answered
     # Everything below needs the server's packages, which other commands do without.
     from backend.app import create_app  # noqa: PLC0415
@@ -56,14 +64,20 @@ def serve(
         logging.getLogger(noisy).setLevel(logging.WARNING)
     with reported():
         settings = read_settings(
-            host=host, port=port, data_dir=data_dir, cpu_devices=cpu_devices, insecure=insecure or None
-        )
+            host=host, port=port, data_dir=data_dir, cpu_devices=cpu_devices, people=people or None,
+            insecure=insecure or None,
+        )  # fmt: skip
         warn(settings)
         # The processes that it starts keep their caches there.
         os.environ["TRAINYARD_DATA_DIR"] = str(settings.data_dir.absolute())
         with listen(settings.host, settings.port, for_others=settings.for_others) as sock:
             settings = settings.model_copy(update={"port": sock.getsockname()[1]})
-            Server(create_app(settings), settings, ready=lambda: typer.echo(where(settings))).run([sock])
+            served = create_app(settings)
+
+            def ready() -> None:
+                typer.echo(where(settings, served.state.context.access.fresh))
+
+            Server(served, settings, ready=ready).run([sock])
 
 
 def read_settings(**given: Any) -> Settings:
@@ -81,9 +95,16 @@ def read_settings(**given: Any) -> Settings:
         ) from None
 
 
-def where(settings: Settings) -> str:
-    """What a server says of itself when it is ready."""
-    return f"Trainyard is at {settings.address}" + (" and asks for its token" if settings.token else "")
+def where(settings: Settings, token: str | None = None) -> str:
+    """What a server says of itself when it is ready. `token`: the first admin's, which is shown this once."""
+    said = f"Trainyard is at {settings.address}" + (" and asks for a token" if settings.asks else "")
+    if token is None:
+        return said
+    return (
+        f"{said}\nThe first admin's token, shown only now: {token}\n"
+        "Keep it: sign in with it on the page, or export TRAINYARD_TOKEN for commands. Others get their own by\n"
+        "`trainyard users add NAME` and `trainyard tokens new laptop --user NAME`"
+    )
 
 
 def warn(settings: Settings) -> None:

@@ -34,6 +34,8 @@ class JobSummary(Schema):
     """Opaque; sorts by creation."""
     name: str
     """As its owner called it."""
+    owner: str | None = None
+    """The user who made it. Null: made where nobody was asked who they are."""
     state: State
     """Where it is in its life."""
     reason: str | None

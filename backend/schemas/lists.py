@@ -51,6 +51,8 @@ class JobFilter(Schema):
     """Made before then; without a time zone: UTC."""
     tag: str | None = Field(default=None, max_length=200)
     """With this tag."""
+    owner: str | None = Field(default=None, max_length=100)
+    """Made by this user."""
     tagged: bool | None = None
     """With any tag, or without one."""
     race: str | None = None

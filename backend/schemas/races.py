@@ -21,6 +21,8 @@ class RaceSummary(Schema):
     id: str
     """Opaque; sorts by creation."""
     name: str
+    owner: str | None = None
+    """The user who made it. Null: made where nobody was asked who they are."""
     state: State
     """`running` until every job has ended; `failed`: every member failed, so that nothing was measured."""
     waits: str | None = None

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
+from backend.access.rights import Role
 from backend.schemas.base import Schema
 
 Kind = Literal["token", "loopback", "insecure"]
@@ -18,17 +19,21 @@ class SignIn(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True, extra="forbid", hide_input_in_errors=True)
 
     token: SecretStr
-    """The server's token."""
+    """One of theirs."""
 
 
 class SessionView(Schema):
     """Whom this server answers, and whether that includes who asks."""
 
     access: Kind
-    """`token`: who shows the server's token. `loopback`: everybody, on this machine only. `insecure`: everybody who
+    """`token`: who shows a user's token. `loopback`: everybody, on this machine only. `insecure`: everybody who
     reaches it, as its `--insecure` wants."""
     signed_in: bool
-    """Whether everything else is answered, too."""
+    """Whether everything else is answered, too, as far as the role goes."""
+    user: str | None = None
+    """Who asks. Null: nobody in particular."""
+    role: Role | None = None
+    """What they may. Null: nothing, before they sign in."""
     ends_unix_ns: int | None = None
     """When the browser's session ends; null where there is none."""
     newest_notice: int | None = None

@@ -1,36 +1,41 @@
-"""Who may use this server: programs that send its token, browsers that signed in with it.
+"""Who asks: programs that show a user's token, browsers that signed in with one.
 
-Without a token it is everybody who reaches the address, which then is loopback, or was opened with `--insecure`.
+Where people are not asked (`Settings.asks`) it is everybody who reaches the address, which then is loopback, or was
+opened with `--insecure`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import logging
 import math
 import secrets
 import threading
 import time
+from dataclasses import replace
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from backend.access.addresses import parsed
+from backend.access.allowance import Allowances
 from backend.access.guesses import Guesses
+from backend.access.rights import Caller
 from backend.db import Database
 from backend.db.models import SignIn
 from backend.schemas.session import Kind
+from backend.services import first_admin
 from backend.services.errors import Conflict, TooManyGuesses, Unauthorized
+from backend.services.known_tokens import KnownTokens, digest
 from backend.settings import Settings
 
 SESSION_S = 7 * 24 * 3600
-"""How long a browser stays signed in."""
+"""How long a browser stays signed in, unless its token ends before."""
 MOST_SESSIONS = 1000
 """At one time: a program that signs in again and again does not fill the database. The oldest end first."""
 REMEDY = (
     "The command line and the Python client read TRAINYARD_TOKEN, or the file that TRAINYARD_TOKEN_FILE names; other "
-    "programs send `Authorization: Bearer` and the token; in a browser, sign in on the page"
+    "programs send `Authorization: Bearer` and the token; in a browser, sign in on the page. An admin makes tokens"
 )
 logger = logging.getLogger(__name__)
 
@@ -40,86 +45,106 @@ class Access:
     has one database (`lock.py`)."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
-        """Reads the sessions of earlier starts."""
-        token = settings.token
-        self.required = token is not None
-        """Whether this server asks for its token."""
+        """Reads tokens, and the sessions of earlier starts."""
+        self.required = settings.asks
+        """Whether this server asks who one is."""
         self.kind: Kind = "token" if self.required else "insecure" if settings.insecure else "loopback"
+        self.tokens = KnownTokens(database)
+        self.fresh: str | None = None
+        """The first admin's token, where this start made it: shown once, and stored nowhere."""
+        self.allowances = Allowances(settings.token_requests_per_second)
         self._database = database
-        self._key = token.get_secret_value().encode() if token is not None else b""
-        self._digest = _digest(self._key)
         self._guesses = Guesses()
         self._lock = threading.Lock()
-        with database.read() as session:
-            self._ends = {row.id_hmac: row.ends_unix_ns for row in session.scalars(select(SignIn))}
+        self._sessions: dict[str, tuple[int, int]] = {}
+        """By the hash of its id: when each ends, and the token that it was begun with."""
+        if self.required:
+            self.fresh = first_admin.ensure(database, self.tokens, settings.own_token)
+            with database.read() as session:
+                rows = session.scalars(select(SignIn))
+                self._sessions = {row.id_sha256: (row.ends_unix_ns, row.token_id) for row in rows}
 
-    def check_token(self, given: bytes, client: str | None) -> None:
-        """Returns where `given` is the server's token. Raises Unauthorized, or TooManyGuesses where `client`, an
-        address, has tried too many others."""
-        digest, now, counted = _digest(given), time.monotonic(), False
+    def by_token(self, given: bytes, client: str | None) -> Caller:
+        """Whose token it is. Raises Unauthorized, or TooManyGuesses where `client`, an address, has tried too many
+        that are nobody's."""
+        sought, now, counted = digest(given), time.monotonic(), False
         with self._lock:
-            if not self._guesses.repeats(client, digest):
+            if not self._guesses.repeats(client, sought):
                 if wait_s := self._guesses.wait_s(client, now):
                     raise TooManyGuesses(
                         f"too many wrong tokens came from {client or 'this address'}: no token from there is looked "
                         f"at for {math.ceil(wait_s)} s. Correct the program that sends them, and try again then",
                         retry_after_s=wait_s,
                     )
-                if self.required and hmac.compare_digest(digest, self._digest):
-                    return
-                self._guesses.wrong(client, digest, now)
+                caller = self.tokens.by_digest(sought) if self.required else None
+                if caller is not None and caller.token_id is not None:
+                    self.tokens.used(caller.token_id)
+                    return caller
+                self._guesses.wrong(client, sought, now)
                 counted = True
         if counted:
             logger.warning("a wrong token came from %s", parsed(client or "") or "an unknown address")
-        raise Unauthorized("this is not the server's token", REMEDY)
+        raise Unauthorized("this token is nobody's, or it has expired or was revoked", REMEDY)
 
-    def session_ends_unix_ns(self, id_: str) -> int | None:
-        """When the session ends; None where there is none, or it has ended."""
-        ends = self._ends.get(self._hmac(id_))
-        return ends if ends is not None and ends > time.time_ns() else None
+    def by_session(self, id_: str) -> Caller | None:
+        """Who signed in so; None where nobody did, or the session has ended."""
+        ends, token_id = self._sessions.get(_hash(id_), (0, 0))
+        if ends <= time.time_ns() or (caller := self.tokens.by_id(token_id)) is None:
+            return None
+        self.tokens.used(token_id)
+        return replace(caller, ends_unix_ns=ends)
 
-    def sign_in(self, token: str, client: str | None) -> tuple[str, int]:
-        """A new session's id, and when it ends. Raises as `check_token` does, and Conflict where nobody need sign
-        in."""
+    def stands(self, caller: Caller) -> bool:
+        """Whether the token that somebody showed still opens what it did."""
+        if caller.token_id is None:
+            return not self.required
+        now = self.tokens.by_id(caller.token_id)
+        return now is not None and now.role == caller.role
+
+    def sign_in(self, token: str, client: str | None) -> tuple[str, Caller]:
+        """A new session's id, and whose it is. Raises as `by_token` does, and Conflict where nobody need sign in."""
         if not self.required:
             raise Conflict("this server asks for no token: nobody need sign in")
-        self.check_token(token.strip().encode(errors="surrogatepass"), client)
-        id_, ends = secrets.token_urlsafe(32), time.time_ns() + SESSION_S * 10**9
-        key, over = self._hmac(id_), self._make_room()
+        caller = self.by_token(token.strip().encode(errors="surrogatepass"), client)
+        assert caller.token_id is not None
+        expires = self.tokens.expires_unix_ns(caller.token_id)
+        id_, ends = secrets.token_urlsafe(32), min(time.time_ns() + SESSION_S * 10**9, expires)
+        key, over, token_id = _hash(id_), self._make_room(), caller.token_id
 
         def write(session: Session) -> None:
-            session.execute(delete(SignIn).where(SignIn.id_hmac.in_(over)))
-            session.add(SignIn(id_hmac=key, ends_unix_ns=ends))
+            session.execute(delete(SignIn).where(SignIn.id_sha256.in_(over)))
+            session.add(SignIn(id_sha256=key, token_id=token_id, ends_unix_ns=ends))
 
         self._database.writer.run(write)
-        self._ends[key] = ends
-        return id_, ends
+        self._sessions[key] = (ends, token_id)
+        return id_, replace(caller, ends_unix_ns=ends)
 
     def sign_out(self, id_: str) -> None:
         """End a session for good, also for whoever copied its cookie. Without effect where there is none."""
-        key = self._hmac(id_)
-        if key not in self._ends:
+        key = _hash(id_)
+        if key not in self._sessions:
             return
         self._database.writer.run(
-            lambda session: session.execute(delete(SignIn).where(SignIn.id_hmac == key))
+            lambda session: session.execute(delete(SignIn).where(SignIn.id_sha256 == key))
         )
-        self._ends.pop(key, None)
+        self._sessions.pop(key, None)
 
     def _make_room(self) -> list[str]:
         """Forget sessions that have ended, and the oldest where there are too many; which ones."""
         now = time.time_ns()
         with self._lock:
-            oldest_first = sorted(self._ends.items(), key=lambda item: item[1])
+            oldest_first = sorted(self._sessions.items(), key=lambda item: item[1])
             many = max(0, len(oldest_first) - MOST_SESSIONS + 1)
-            over = [key for place, (key, ends) in enumerate(oldest_first) if place < many or ends <= now]
+            over = [
+                key
+                for place, (key, (ends, token_id)) in enumerate(oldest_first)
+                if place < many or ends <= now or self.tokens.by_id(token_id) is None
+            ]
             for key in over:
-                self._ends.pop(key, None)
+                self._sessions.pop(key, None)
         return over
 
-    def _hmac(self, id_: str) -> str:
-        return hmac.new(self._key, id_.encode(), hashlib.sha256).hexdigest()
 
-
-def _digest(token: bytes) -> bytes:
-    """What is compared and kept of a token: of one length whatever was sent."""
-    return hashlib.sha256(token).digest()
+def _hash(id_: str) -> str:
+    """What is kept of a session's id, which has 256 random bits."""
+    return hashlib.sha256(id_.encode()).hexdigest()

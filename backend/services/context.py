@@ -10,6 +10,7 @@ from anyio import CapacityLimiter
 from backend.db import Database
 from backend.ingest import BODIES_BYTES, UNPACKED_BYTES, Room
 from backend.services.access import Access
+from backend.services.audit import Audit
 from backend.services.figures import Figures
 from backend.services.held import HeldReader
 from backend.services.inventory import Inventory
@@ -21,6 +22,7 @@ from backend.services.lists import Lists
 from backend.services.notices import Hub
 from backend.services.paying import CodecsPaying
 from backend.services.peaks import Peaks
+from backend.services.people import People
 from backend.services.profiles import Profiles
 from backend.services.races import Races
 from backend.services.speed_ups import SpeedUps
@@ -38,6 +40,8 @@ class Context:
 
     settings: Settings
     access: Access
+    people: People
+    audit: Audit
     database: Database
     inventory: Inventory
     jobs: Jobs

@@ -3,10 +3,12 @@
 ServiceError
     BadRequest      400  a header that says nothing
     Left            400  the client left before its answer: nobody reads this
-    Unauthorized    401  the server asks for its token
+    Unauthorized    401  the server asks for a token
+    Forbidden       403  the caller may not do that
     NotFound        404  no such job, figure, party, ...
     Conflict        409  what is asked for contradicts what is there
     TooManyGuesses  429  this client sent too many wrong tokens; says when to try again
+    TooManyRequests 429  too many requests came with one token; the same
     Busy            503  too much is under way already; says when to ask again
 """
 
@@ -24,11 +26,13 @@ __all__ = [
     "Busy",
     "Conflict",
     "DatabaseUnavailableError",
+    "Forbidden",
     "IngestError",
     "Left",
     "NotFound",
     "ServiceError",
     "TooManyGuesses",
+    "TooManyRequests",
     "Unauthorized",
     "WriterError",
 ]
@@ -71,6 +75,13 @@ class Unauthorized(ServiceError):  # noqa: N818
         return {"WWW-Authenticate": 'Bearer realm="trainyard"'}
 
 
+class Forbidden(ServiceError):  # noqa: N818
+    status, kind, title = 403, "forbidden", "Not permitted"
+
+    def __init__(self, rule: str, remedy: str) -> None:
+        super().__init__(f"{rule}. {remedy}", [UserError("", "the request", rule, remedy)])
+
+
 class NotFound(ServiceError):  # noqa: N818
     status, kind, title = 404, "not-found", "Not found"
 
@@ -91,6 +102,10 @@ class _Later(ServiceError):  # noqa: N818
 
 class TooManyGuesses(_Later):
     status, kind, title = 429, "too-many-guesses", "Too many wrong tokens"
+
+
+class TooManyRequests(_Later):
+    status, kind, title = 429, "too-many-requests", "Too many requests"
 
 
 class Busy(_Later):

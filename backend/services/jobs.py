@@ -69,8 +69,10 @@ class Jobs:
             _check_baseline(session, spec.baseline)
         return view(self._planner.plan(spec, asker, described_anyway=True))
 
-    def submit(self, spec: JobSpec, key: str | None, asker: Asker | None = None) -> tuple[schema.Job, bool]:
-        """Store a job and its plan; answers the job, and whether it is new.
+    def submit(
+        self, spec: JobSpec, key: str | None, asker: Asker | None = None, *, owner: str | None = None
+    ) -> tuple[schema.Job, bool]:
+        """Store a job and its plan; answers the job, and whether it is new. `owner`: the user who asks.
 
         A submission repeated under its idempotency key answers the job that it made the first time.
         Raises UserError for a specification that cannot run, Conflict for a key with another body, and Left where the
@@ -78,7 +80,7 @@ class Jobs:
         """
         keys.check(key)
         names.check_job(spec)
-        return self.store(spec, key, asker)
+        return self.store(spec, key, asker, owner=owner)
 
     def store(
         self,
@@ -86,6 +88,8 @@ class Jobs:
         key: str | None,
         asker: Asker | None = None,
         message: MessageCost | None = None,
+        *,
+        owner: str | None = None,
     ) -> tuple[schema.Job, bool]:
         """`submit`, also under a key that no client may use, and a name that a race stored by an older server gave.
         `message`: what a message costs, where it is not to be measured anew."""
@@ -94,7 +98,7 @@ class Jobs:
             if held := _repeated(session, key, body):
                 return self._views.whole(session, held), False
             _check_baseline(session, spec.baseline)
-        row = _new_row(self._planner.plan(spec, asker, message), key, body)
+        row = _new_row(self._planner.plan(spec, asker, message), key, body, owner)
 
         def write(session: Session) -> tuple[str, bool]:
             if held := _repeated(session, key, body):
@@ -109,7 +113,13 @@ class Jobs:
         return self.show(job_id), new
 
     def clone(
-        self, job_id: str, changes: dict[str, Any], key: str | None, asker: Asker | None = None
+        self,
+        job_id: str,
+        changes: dict[str, Any],
+        key: str | None,
+        asker: Asker | None = None,
+        *,
+        owner: str | None = None,
     ) -> tuple[schema.Job, bool]:
         """Submit a job's specification once more, with `changes` (a merge patch of it). Its name says so, unless
         they give another, and which strategy it has where they change that: the old one's may be in the name. Its
@@ -120,7 +130,7 @@ class Jobs:
         spec = from_plain(JobSpec, merged(before, changes))
         if "name" not in changes:
             spec = replace(spec, name=_again(spec, before))
-        return self.submit(spec, key, asker)
+        return self.submit(spec, key, asker, owner=owner)
 
     def delete(self, job_id: str) -> schema.Deletion | None:
         """Remove a job that has ended, with everything that was recorded of it; what is left of it after a while, None
@@ -195,11 +205,12 @@ def _again(spec: JobSpec, before: dict[str, Any]) -> str:
     return f"{spec.name[: NAME_LENGTH - len(end)]}{end}"
 
 
-def _new_row(planned: Planned, key: str | None, body: str) -> models.Job:
+def _new_row(planned: Planned, key: str | None, body: str, owner: str | None) -> models.Job:
     spec = planned.spec
     return models.Job(
         id=uuid7(),
         name=spec.name,
+        owner=owner,
         spec=to_plain(spec),
         plan=to_plain(planned.plan),
         description=planned.description.to_dict(),

@@ -122,6 +122,8 @@ def told_by(row: type[models.Job | models.Race], text: str) -> ColumnElement[boo
 def _of_people(asked: JobFilter) -> Iterable[ColumnElement[bool]]:
     """What people say of jobs, and the races that they made."""
     row = models.Job
+    if asked.owner:
+        yield row.owner == asked.owner
     tags = select(models.JobTag.job_id)
     if asked.tag:
         yield row.id.in_(tags.where(models.JobTag.tag == unicodedata.normalize("NFC", asked.tag)))

@@ -77,12 +77,12 @@ class Races:
         self._causes: Remembered[str | None] = Remembered(room=CAUSES_REMEMBERED)
 
     def submit(
-        self, spec: RaceSpec, key: str | None, asker: Asker | None = None
+        self, spec: RaceSpec, key: str | None, asker: Asker | None = None, *, owner: str | None = None
     ) -> tuple[schema.RaceView, bool]:
         """Store a race; answers it, and whether it is new. Members that cannot run are listed with the reason, and the
         others run. Repeated under its key it answers the same race. Raises UserError where nobody can run, and for a
         member's option that nobody has; Conflict for a key with another body, Left where the asker is gone before it is
-        planned."""
+        planned. `owner`: the user who asks, whose its jobs are, too."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
         keys.check(key)
         names.check_race(spec)
@@ -93,6 +93,7 @@ class Races:
         row = models.Race(
             id=uuid7(),
             name=spec.title[:200],
+            owner=owner,
             spec=to_plain(spec),
             state=stored_races.RUNNING,
             idempotency_key=key,

@@ -69,7 +69,7 @@ class Racing:
             going = self._first(session)
             if going is None:
                 return False
-            race_id, spec = going
+            race_id, spec, owner = going
             runs = session.execute(
                 select(models.RaceRun, models.Job)
                 .outerjoin(models.Job, models.Job.id == models.RaceRun.job_id)
@@ -94,29 +94,32 @@ class Racing:
             self._finish(race_id, spec)
         else:
             of_cell = {(run.member, run.condition): made.id for run, made in runs if made is not None}
-            self._run(race_id, spec, chosen, of_cell.values())
+            self._run(race_id, spec, chosen, of_cell.values(), owner)
         return True
 
-    def _first(self, session: Session) -> tuple[str, RaceSpec] | None:
-        """The oldest race that runs and that this version can read: what another one stored stays as it is, until
-        somebody cancels it or that version goes on with it."""
+    def _first(self, session: Session) -> tuple[str, RaceSpec, str | None] | None:
+        """The oldest race that runs and that this version can read, and whose it is: what another one stored stays as
+        it is, until somebody cancels it or that version goes on with it."""
         rows = select(models.Race).where(models.Race.state == RUNNING).order_by(models.Race.id)
         for row in session.scalars(rows):
             try:
-                return row.id, race_of(row)
+                return row.id, race_of(row), row.owner
             except UserError as error:
                 if row.id not in self._unreadable:
                     self._unreadable.add(row.id)
                     logger.warning("race %s does not go on: %s", row.id, error)
         return None
 
-    def _run(self, race_id: str, spec: RaceSpec, run: Run, earlier: Collection[str]) -> None:
-        """`earlier`: a job of each cell that has run before."""
+    def _run(
+        self, race_id: str, spec: RaceSpec, run: Run, earlier: Collection[str], owner: str | None
+    ) -> None:
+        """`earlier`: a job of each cell that has run before. `owner`: whose the race is."""
         cell = run.cell
         with self._database.read() as session:
             message = _message(session, earlier)
         try:
-            made, _ = self._jobs.store(job(spec, cell, run.round), keys.of_run(race_id, run), message=message)
+            key = keys.of_run(race_id, run)
+            made, _ = self._jobs.store(job(spec, cell, run.round), key, message=message, owner=owner)
         except (UserError, Conflict) as error:
             # Its files, or this machine's devices, are not what they were; or somebody has its key.
             self._leave_out(race_id, cell, str(error))

@@ -12,6 +12,7 @@ from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
 from backend.services import lock
 from backend.services.access import Access
+from backend.services.audit import Audit
 from backend.services.budgets import Budgets
 from backend.services.context import Context
 from backend.services.describing import Allowance
@@ -28,6 +29,7 @@ from backend.services.lists import Lists
 from backend.services.notices import Hub
 from backend.services.paying import CodecsPaying
 from backend.services.peaks import Peaks
+from backend.services.people import People
 from backend.services.plans import Planner
 from backend.services.predicting import Predictor
 from backend.services.profiles import Profiles
@@ -51,6 +53,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         stack.enter_context(lock.database_held(settings.url, address))
         database = await asyncio.to_thread(Database, settings.url)
         stack.push_async_callback(asyncio.to_thread, database.close)
+        access = await asyncio.to_thread(Access, database, settings)
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices, settings.rehearsals)
         inventory = Inventory(database, devices)
@@ -100,7 +103,9 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         )
         yield Context(
             settings=settings,
-            access=await asyncio.to_thread(Access, database, settings),
+            access=access,
+            people=People(database, access),
+            audit=Audit(database),
             database=database,
             inventory=inventory,
             jobs=jobs,

@@ -162,6 +162,7 @@ def summary(session: Session, row: models.Race, spec: RaceSpec | None) -> schema
     return schema.RaceSummary(
         id=row.id,
         name=row.name,
+        owner=row.owner,
         state=cast(schema.State, row.state),
         waits=waits(session, row) if row.state == RUNNING else None,
         members=members,

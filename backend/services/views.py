@@ -111,6 +111,7 @@ def _columns(session: Session, job: models.Job, attempt: models.Attempt | None) 
     return {
         "id": job.id,
         "name": job.name,
+        "owner": job.owner,
         "state": job.state,
         "reason": job.reason,
         "priority": job.priority,

@@ -35,7 +35,7 @@ const queries = new QueryClient({
 });
 
 const router = createAppRouter(queries);
-// The page's code comes, and what draws its figures, while the service says whether it asks for its token.
+// The page's code comes, and what draws its figures, while the service says whether it asks for a token.
 void queries.prefetchQuery(sessionQuery);
 const [matched] = router.getMatchedRoutes(location.pathname);
 for (const route of matched) {

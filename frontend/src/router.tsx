@@ -108,6 +108,12 @@ export const devicesRoute = createRoute({
   component: lazyRouteComponent(() => import("./pages/devices/DevicesPage"), "DevicesPage"),
 });
 
+export const peopleRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/people",
+  component: lazyRouteComponent(() => import("./pages/people/PeoplePage"), "PeoplePage"),
+});
+
 const tree = root.addChildren([
   home,
   raceRoute,
@@ -118,6 +124,7 @@ const tree = root.addChildren([
   launchRoute,
   compareRoute,
   devicesRoute,
+  peopleRoute,
 ]);
 
 export function createAppRouter(queries: QueryClient) {

@@ -11,6 +11,7 @@ from uvicorn.middleware.proxy_headers import _TrustedHosts
 
 from backend.access import token as tokens
 from backend.access.addresses import is_loopback
+from backend.access.allowance import BURST_S, Allowances
 from backend.access.guesses import BURST, EVERY_S, MOST_CLIENTS, Guesses
 from backend.cli.serve import read_settings
 from backend.server import listen
@@ -112,9 +113,27 @@ def test_settings_do_not_show_their_token(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_token_and_insecure_contradict_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"insecure = True: people is set, too"):
+        read_settings(insecure=True, people=True)
     monkeypatch.setenv("TRAINYARD_TOKEN", TOKEN)
-    with pytest.raises(UserError, match="insecure = True"):
+    with pytest.raises(UserError, match=r"insecure = True: token is set, too"):
         read_settings(insecure=True)
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "asks"),
+    [
+        ("127.0.0.1", {}, False), ("localhost", {}, False), ("::1", {}, False), ("0.0.0.0", {}, True), ("::", {}, True),
+        ("0", {}, True), ("192.0.2.1", {}, True), ("127.0.0.1", {"people": True}, True),
+        ("127.0.0.1", {"token": TOKEN}, True), ("0.0.0.0", {"insecure": True}, False),
+    ],
+)  # fmt: skip
+def test_people_are_asked_wherever_others_reach_the_server(
+    host: str, given: dict[str, object], asks: bool
+) -> None:
+    settings = read_settings(host=host, **given)
+    assert settings.asks is asks
+    assert settings.for_others is (asks or "insecure" in given)
 
 
 @pytest.mark.parametrize("text", ["lab, GPU1.example", '["lab", "gpu1.example"]', "lab,,gpu1.example,"])
@@ -170,6 +189,29 @@ def test_what_a_host_resolves_to_is_judged() -> None:
 def test_loopback_needs_no_token(host: str) -> None:
     with listen(host, 0, for_others=False) as sock:
         assert is_loopback(sock.getsockname()[0])
+
+
+# --- allowances ---
+
+
+def test_a_token_has_a_burst_and_then_its_rate() -> None:
+    allowances = Allowances(per_second=2.0)
+    burst = round(2.0 * BURST_S)
+    assert [allowances.wait_s(7, 0.0) for _ in range(burst)] == [0.0] * burst
+    assert allowances.wait_s(7, 0.0) == 0.5
+    assert allowances.wait_s(8, 0.0) == 0, "another token has its own"
+    assert allowances.wait_s(7, 0.25) == 0.25, "who is refused loses nothing"
+    assert allowances.wait_s(7, 0.5) == 0
+    assert allowances.wait_s(7, 0.5) == 0.5
+    assert [allowances.wait_s(7, 1e6) for _ in range(burst + 1)] == [0.0] * burst + [0.5], (
+        "and no more after a rest"
+    )
+
+
+def test_a_small_rate_lets_one_request_through() -> None:
+    allowances = Allowances(per_second=0.01)
+    assert allowances.wait_s(7, 0.0) == 0
+    assert allowances.wait_s(7, 0.0) == 100
 
 
 # --- guesses ---

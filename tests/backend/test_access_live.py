@@ -25,6 +25,7 @@ from backend.cli.main import app
 from backend.cli.serve import warn
 from backend.client import ApiError, Client
 from backend.settings import Settings
+from tests.backend.executor_attempts import until
 from tests.backend.guarded import TOKEN, WITH_TOKEN
 from tests.backend.job_specs import JSON, job_spec
 from tests.backend.live_server import ROOT, LiveServer, environment, run
@@ -43,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
         yield found
         found.stop()
     said = "".join(found.output)
-    assert "and asks for its token" in said
+    assert "and asks for a token" in said
     assert TOKEN not in said
     assert "a wrong token came from 127.0.0.1" in said
     assert "latin-one" not in said, "nor a wrong one"
@@ -197,7 +198,7 @@ def test_commands_take_the_token_and_say_what_to_do_without(server: LiveServer) 
     assert (listed.returncode, listed.stderr) == (0, "")
     without = run("list", "--url", server.url)
     assert without.returncode == 2
-    assert "this server asks for its token" in without.stderr
+    assert "this server asks for a token" in without.stderr
     assert "TRAINYARD_TOKEN" in without.stderr
     assert "Traceback" not in without.stderr
 
@@ -286,6 +287,14 @@ def test_a_jobs_telemetry_arrives_and_its_code_does_not_get_the_token(
         assert (job.state, job.attempts[0].sealed) == ("succeeded", True), job.message
         assert len(client.metrics(job.id, "loss").series["loss"]) == 3
         kept = [path for path in (tmp_path / "data" / "jobs").rglob("*") if path.is_file()]
+        (held,) = (tmp_path / "data" / "jobs").rglob("ingest.json")
+        with Client(server.url, token=json.loads(held.read_text())["token"]) as attempt:
+            for ask in (attempt.jobs, attempt.users, attempt.tokens, lambda: [attempt.cancel(job.id)]):
+                with pytest.raises(ApiError) as shut:
+                    list(ask())
+                assert shut.value.status == 401, (
+                    "what the attempt's processes hold opens nothing but its telemetry"
+                )
     seen = [json.loads(path.read_text()) for path in tmp_path.glob("seen-*.json")]
     assert len(seen) >= 3, "described once, and built by two workers"
     assert any("TRAINYARD_ATTEMPT_DIRECTORY" in each for each in seen)
@@ -302,17 +311,31 @@ def test_a_jobs_telemetry_arrives_and_its_code_does_not_get_the_token(
 # --- starting ---
 
 
-@pytest.mark.parametrize(
-    ("command", "host"), [(("serve", "--port", "0"), "0.0.0.0"), (("demo", "--once"), "::")]
-)
-def test_a_server_for_everybody_does_not_start_unasked(tmp_path: Path, command: list[str], host: str) -> None:
-    refused = run(*command, data_dir=tmp_path, host=host)
-    assert refused.returncode == 2
-    assert f"host = '{host}'" in refused.stderr
-    for word in ("jobs are programs", "trainyard token", "--insecure"):
-        assert word in refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert not (tmp_path / "trainyard.db").exists()
+def test_a_server_for_everybody_makes_its_first_admin_and_says_so_once(tmp_path: Path) -> None:
+    with LiveServer(tmp_path, scheduler=False, host="0.0.0.0") as server:
+        with Client(server.url) as stranger, pytest.raises(ApiError, match="asks for a token"):
+            stranger.strategies()
+        until(lambda: any("first admin's token" in line for line in server.output), "the token is shown")
+        (token,) = re.findall(r"first admin's token, shown only now: (\S+)", "".join(server.output))
+        with Client(server.url, token=token) as client:
+            assert (client.whoami().user, client.whoami().role) == ("admin", "admin")
+            theirs = client.make_token("laptop").token
+        server.stop()
+    assert "".join(server.output).count(token) == 1
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [
+        path for path in kept if token.encode() in path.read_bytes() or theirs.encode() in path.read_bytes()
+    ]
+    with LiveServer(tmp_path, scheduler=False, host="0.0.0.0") as server:
+        with Client(server.url, token=token) as client:
+            assert [held.name for held in client.tokens()] == ["laptop", "first start"]
+        server.stop()
+    assert "admin's token" not in "".join(server.output), "somebody may administer it"
+    with (
+        LiveServer(tmp_path, scheduler=False, token=token) as server,
+        Client(server.url, token=theirs) as client,
+    ):
+        assert client.whoami().role == "admin", "the server may be given the token that it made"
 
 
 def test_an_empty_token_is_not_taken_for_none(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
@@ -38,7 +39,9 @@ BY_THE_ATTEMPTS_TOKEN = {
 
 def filled(path: str) -> str:
     """The path with something for each of its parameters."""
-    return path.replace("{job_id}", "1").replace("{attempt}", "1").replace("{name}", "loss")
+    for name, value in {"attempt": "1", "name": "loss", "token_id": "1"}.items():
+        path = path.replace(f"{{{name}}}", value)
+    return re.sub(r"\{\w+\}", "nobody", path)
 
 
 # --- without a credential ---
@@ -57,7 +60,7 @@ def test_what_answers_everybody_is_named_here() -> None:
 def test_every_route_refuses_who_shows_nothing(stranger: TestClient, method: str, path: str) -> None:
     assert "TRAINYARD_TOKEN" in refused(stranger.request(method, filled(path), headers=JSON, content=b"{"))
     wrong = {**JSON, "Authorization": "Bearer a-token-of-another-server"}
-    assert "not the server's" in refused(stranger.request(method, filled(path), headers=wrong))
+    assert "is nobody's" in refused(stranger.request(method, filled(path), headers=wrong))
     old = {**JSON, "Cookie": "trainyard-session-8000=a-session-of-another-server"}
     assert "has ended" in refused(stranger.request(method, filled(path), headers=old))
 
@@ -209,6 +212,8 @@ def test_a_server_without_a_token_says_whom_it_answers(tmp_path: Path, insecure:
         assert client.get("/api/v1/session").json() == {
             "access": kind,
             "signed_in": True,
+            "user": None,
+            "role": "admin",
             "ends_unix_ns": None,
             "newest_notice": 0,
         }

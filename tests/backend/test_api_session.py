@@ -23,6 +23,8 @@ def test_a_session_is_a_cookie_that_does_not_tell_the_token(guarded: FastAPI, st
     assert stranger.get("/api/v1/session").json() == {
         "access": "token",
         "signed_in": False,
+        "user": None,
+        "role": None,
         "ends_unix_ns": None,
         "newest_notice": None,
     }
@@ -36,11 +38,16 @@ def test_a_session_is_a_cookie_that_does_not_tell_the_token(guarded: FastAPI, st
     for path in ("/api/v1/jobs", "/api/v1/openapi.json", "/api/v1/strategies"):
         assert stranger.get(path).status_code == 200
     shown = stranger.get("/api/v1/session").json()
-    assert (shown["access"], shown["signed_in"]) == ("token", True)
+    assert (shown["access"], shown["signed_in"], shown["user"], shown["role"]) == (
+        "token",
+        True,
+        "admin",
+        "admin",
+    )
     assert shown["ends_unix_ns"] == answer.json()["ends_unix_ns"]
     assert browser(guarded).get("/api/v1/session", headers=WITH_TOKEN).json()["signed_in"]
     with guarded.state.context.database.read() as session:
-        stored = {row.id_hmac for row in session.scalars(select(models.SignIn))}
+        stored = {row.id_sha256 for row in session.scalars(select(models.SignIn))}
     assert value not in stored
 
 

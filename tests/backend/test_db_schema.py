@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Engine, inspect
+from sqlalchemy import Connection, Engine, inspect
 
 from backend.db import Database, SchemaError
 from backend.db.engine import open_engine, sqlite_url
-from backend.db.migrate import upgrade
+from backend.db.migrate import alembic_config, upgrade
 from backend.db.models import Base
 from backend.figures.source import ran_meanwhile
 
@@ -95,3 +96,53 @@ def test_who_ran_at_the_same_time_is_answered_from_an_index_alone(tmp_path: Path
         plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked}").all())
     assert "COVERING INDEX ix_jobs_ended_unix_ns_started_unix_ns_id" in plan
     assert "SCAN" not in plan
+
+
+def test_people_come_with_their_migration_and_go_with_it_and_jobs_stay(new_url: Callable[[], str]) -> None:
+    engine = open_engine(new_url(), readonly=False)
+
+    def move(revision: str) -> None:
+        config = alembic_config()
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            move_to = command.upgrade if revision >= _revision(connection) else command.downgrade
+            move_to(config, revision)
+
+    def run(*statements: str) -> None:
+        with engine.begin() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+
+    def found(query: str) -> list[tuple[Any, ...]]:
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.exec_driver_sql(query)]
+
+    move("0014")
+    before = schema(engine)
+    run(
+        "INSERT INTO jobs (id, name, spec, state, priority, created_unix_ns, revision) "
+        "VALUES ('a', 'kept', '{}', 'failed', 0, 1, 1)",
+        "INSERT INTO transitions (job_id, to_state, at_unix_ns) VALUES ('a', 'failed', 1)",
+        "INSERT INTO sign_ins (id_hmac, ends_unix_ns) VALUES ('b', 2)",
+    )
+    for _ in range(2):
+        move("0015")
+        assert found("SELECT name, owner FROM jobs") == [("kept", None)]
+        assert found("SELECT id_sha256 FROM sign_ins") == [], "everybody signs in once more"
+        run(
+            "INSERT INTO users (id, name, role, created_unix_ns) VALUES (1, 'ada', 'admin', 1)",
+            "INSERT INTO tokens (id, user_id, name, scope, hash, environment, created_unix_ns) "
+            "VALUES (1, 1, 'laptop', 'admin', 'c', FALSE, 1)",
+            "INSERT INTO sign_ins (id_sha256, token_id, ends_unix_ns) VALUES ('d', 1, 2)",
+            "INSERT INTO audit (at_unix_ns, action, target, status) VALUES (1, 'delete_job', 'jobs/b', 204)",
+            "UPDATE jobs SET owner = 'ada'",
+        )
+        move("0014")
+        assert schema(engine) == before
+        assert found("SELECT name FROM jobs") == [("kept",)]
+        assert found("SELECT to_state FROM transitions") == [("failed",)]
+    engine.dispose()
+
+
+def _revision(connection: Connection) -> str:
+    return MigrationContext.configure(connection).get_current_revision() or ""

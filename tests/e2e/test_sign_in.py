@@ -80,7 +80,7 @@ def test_who_signs_in_is_where_they_wanted_to_go(visitor: Page, guarded_server: 
     expect(page.get_by_test_id("nav-jobs")).to_have_count(0)
 
     sign_in(page, "not-this-one-but-another")
-    expect(page.get_by_text("This is not the server's token.")).to_be_visible()
+    expect(page.get_by_text("This token is nobody's")).to_be_visible()
     assert page.context.cookies() == []
 
     page.get_by_test_id("token").fill(TOKEN)
@@ -109,7 +109,7 @@ def test_everybody_can_sign_in_by_keyboard_on_a_phone_and_in_the_dark(
     bring(page)
     sign_in_page(guarded_server.url).open(page)
     sign_in(page, "not-this-one-but-another")  # what is refused is said in another colour
-    expect(page.get_by_text("This is not the server's token.")).to_be_visible()
+    expect(page.get_by_text("This token is nobody's")).to_be_visible()
     wrong, come_by = stops(page, anew=True)  # the focus is on the last one
     assert wrong == []
     assert "token" in come_by

@@ -1,9 +1,11 @@
 """The tables, one file per group."""
 
+from backend.db.models.audit import AuditEntry
 from backend.db.models.base import Base
 from backend.db.models.jobs import Attempt, Job, Transition
 from backend.db.models.labels import JobFigures, JobTag
 from backend.db.models.notices import Notice
+from backend.db.models.people import Token, User
 from backend.db.models.races import Race, RaceOut, RaceRun
 from backend.db.models.rollups import DetailedStep, LayerWait, StalenessCount, StalenessWindow, TransferTotal
 from backend.db.models.sign_ins import SignIn
@@ -12,6 +14,7 @@ from backend.db.models.telemetry import Batch, DroppedDetail, LayerTotal, Link, 
 
 __all__ = [
     "Attempt",
+    "AuditEntry",
     "Base",
     "Batch",
     "DetailedStep",
@@ -33,6 +36,8 @@ __all__ = [
     "StalenessCount",
     "StalenessWindow",
     "StepRow",
+    "Token",
     "TransferTotal",
     "Transition",
+    "User",
 ]

@@ -20,6 +20,8 @@ class Job(Base):
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True)
     name: Mapped[Name]
+    owner: Mapped[str | None] = mapped_column(String(100))
+    """Name of the user who made it. None: made where nobody was asked, or before there were users."""
     spec: Mapped[JsonObject]
     """The job specification as it was validated."""
     # These two may have megabytes: they are read when they are asked for, inside of a session.

@@ -16,6 +16,8 @@ class Race(Base):
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True)
     name: Mapped[Name]
+    owner: Mapped[str | None] = mapped_column(String(100))
+    """Name of the user who made it, and so its jobs. None: as of a job."""
     spec: Mapped[JsonObject]
     """As it was validated; members that were added later are its last ones."""
     state: Mapped[str] = mapped_column(String(16), index=True)

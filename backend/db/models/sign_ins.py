@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from sqlalchemy import String
+from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from backend.db.models.base import Base, BigInt
 
 
 class SignIn(Base):
-    """One browser's session, until it signs out or `ends_unix_ns`.
+    """One browser's session, until it signs out, `ends_unix_ns`, or the end of the token that it was begun with.
 
-    The browser has a random id. Here stands what the server's token makes of it (HMAC-SHA-256): nobody who reads this
-    table can show the id, and with another token no row belongs to any id.
+    The browser has a random id of 256 bits. Here stands its hash: nobody who reads this table can show the id.
     """
 
     __tablename__ = "sign_ins"
 
-    id_hmac: Mapped[str] = mapped_column(String(64), primary_key=True)
+    id_sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
     """In hexadecimal digits."""
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id", ondelete="CASCADE"), index=True)
     ends_unix_ns: Mapped[BigInt]

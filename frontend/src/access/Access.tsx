@@ -5,7 +5,7 @@ import { SignIn } from "./SignIn";
 import { sessionQuery } from "./session";
 
 /**
- * The page, or the form in its place where the service asks for its token. The address stays, so whoever has signed in is
+ * The page, or the form in its place where the service asks for a token. The address stays, so whoever has signed in is
  * where they wanted to go; a page whose session ended is only hidden, with everything that was typed into it.
  */
 export function Access({ children }: { children: ReactNode }) {

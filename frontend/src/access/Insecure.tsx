@@ -9,7 +9,7 @@ export function Insecure() {
   if (session?.access !== "insecure") return null;
   return (
     <Alert color="red" icon={<IconShieldOff />} mb="md" p="xs" data-testid="insecure">
-      This server runs with <b>--insecure</b>: it asks nobody for a token, and whoever reaches it can run
+      This server runs with <b>--insecure</b>: it asks nobody who they are, and whoever reaches it can run
       programs on its machine.
     </Alert>
   );

@@ -5,7 +5,7 @@ import { ApiProblem, client, unwrap } from "../api/client";
 import { usePageTitle } from "../components/usePageTitle";
 import { sessionQuery } from "./session";
 
-/** Asks for the server's token. `again`: the page was open before, and waits behind this form. */
+/** Asks for a token. `again`: the page was open before, and waits behind this form. */
 export function SignIn({ again }: { again: boolean }) {
   usePageTitle("Sign in");
   const queries = useQueryClient();
@@ -43,7 +43,8 @@ export function SignIn({ again }: { again: boolean }) {
               label="Token"
               description={
                 <>
-                  The server's <Code>TRAINYARD_TOKEN</Code>
+                  Yours: an admin makes it. The first admin's was printed when the server first started, or is
+                  its <Code>TRAINYARD_TOKEN</Code>
                 </>
               }
               name="token"
@@ -68,6 +69,6 @@ export function SignIn({ again }: { again: boolean }) {
 
 function said(error: Error): string {
   return error instanceof ApiProblem && error.status === 401
-    ? "This is not the server's token."
+    ? "This token is nobody's, or it has expired or was revoked."
     : error.message;
 }

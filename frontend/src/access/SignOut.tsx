@@ -15,7 +15,11 @@ export function SignOut() {
   });
   if (session?.access !== "token") return null;
   return (
-    <HeaderButton label="Sign out" loading={signOut.isPending} onClick={() => signOut.mutate()}>
+    <HeaderButton
+      label={`Sign out ${session.user ?? ""}`.trim()}
+      loading={signOut.isPending}
+      onClick={() => signOut.mutate()}
+    >
       <IconLogout size={18} />
     </HeaderButton>
   );

@@ -45,3 +45,7 @@ export interface PlotlyFigure {
 }
 
 export type Theme = "light" | "dark";
+export type Token = Schemas["TokenView"];
+export type NewToken = Schemas["NewToken"];
+export type User = Schemas["UserView"];
+export type AuditEntry = Schemas["AuditEntryView"];

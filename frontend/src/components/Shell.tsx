@@ -11,6 +11,8 @@ import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { Insecure } from "../access/Insecure";
 import { SignOut } from "../access/SignOut";
+import { useWho } from "../access/useWho";
+import { may } from "../lib/rights";
 import { Connection } from "./Connection";
 import { HeaderButton } from "./HeaderButton";
 import { useHowToRead } from "./HowToReadThis";
@@ -20,13 +22,16 @@ const PAGES = [
   { to: "/jobs", label: "Jobs" },
   { to: "/compare", label: "Compare" },
   { to: "/devices", label: "Devices" },
-  { to: "/launch", label: "Launch" },
 ] as const;
+const LAUNCH = { to: "/launch", label: "Launch" } as const;
 
 /** The frame of every page: where one can go, how fresh the data are, light or dark. */
 export function Shell() {
   const path = useLocation({ select: ({ pathname }) => pathname });
   const pages = useRef<HTMLDivElement>(null);
+  const { role, asked } = useWho();
+  const people = { to: "/people", label: role === "admin" ? "People" : "Tokens" } as const;
+  const shown = [...PAGES, ...(may(role, "member") ? [LAUNCH] : []), ...(asked ? [people] : [])];
   // In large letters not all pages fit beside one another.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another page is the reason to look again
   useEffect(() => {
@@ -58,7 +63,7 @@ export function Shell() {
               aria-label="Pages"
               style={{ minWidth: 0, overflowX: "auto", scrollbarWidth: "none" }}
             >
-              {PAGES.map((page) => (
+              {shown.map((page) => (
                 <Link
                   key={page.to}
                   to={page.to}

@@ -22,6 +22,7 @@ const COLUMNS: [string, (job: JobSummary, now: number) => Cell][] = [
   ["iteration (ms)", (job) => job.iteration_ms],
   ["speed-up", (job) => job.speed_up],
   ["speed-up caveat", (job) => job.speed_up_caveat],
+  ["owner", (job) => job.owner],
   ["created", (job) => job.created_at],
   ["started", (job) => job.started_at],
   ["ended", (job) => job.ended_at],

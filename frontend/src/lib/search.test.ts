@@ -126,13 +126,19 @@ test("a list keeps its filters, its order and its groups", () => {
   const view = {
     state: "failed" as const,
     tag: "nightly run",
+    owner: "ada@example.org",
     raced: false,
     sort: "-samples_per_s",
     group: "model" as const,
     open: "mlp",
   };
   expect(jobsSearch(parseQuery(formatQuery(view)))).toEqual(view);
-  expect(jobsFilter(view)).toEqual({ state: "failed", tag: "nightly run", raced: false });
+  expect(jobsFilter(view)).toEqual({
+    state: "failed",
+    tag: "nightly run",
+    owner: "ada@example.org",
+    raced: false,
+  });
   expect(jobsSearch({ sort: "-moons", group: "colour", tagged: "perhaps" })).toEqual({});
 });
 

@@ -15,6 +15,8 @@ export interface JobsFilter {
   model?: string;
   text?: string;
   tag?: string;
+  /** Who made them. */
+  owner?: string;
   /** With any tag, or without one. */
   tagged?: boolean;
   /** The id of the race that they ran in. */
@@ -177,6 +179,7 @@ export function jobsSearch(raw: Raw): JobsSearch {
     model: word(raw.model),
     text: word(raw.text),
     tag: word(raw.tag),
+    owner: word(raw.owner),
     tagged: flag(raw.tagged),
     race: word(raw.race),
     raced: flag(raw.raced),

@@ -2,6 +2,7 @@ import { Alert, Group, Paper, Stack, Text, Title } from "@mantine/core";
 import { IconCopy } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
+import { useWho } from "../../access/useWho";
 import { jobQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
 import { DeleteButton } from "../../components/DeleteButton";
@@ -9,10 +10,12 @@ import { JobProgress } from "../../components/JobProgress";
 import { LabelBadges } from "../../components/LabelBadges";
 import { LinkAnchor, LinkButton } from "../../components/links";
 import { Marked } from "../../components/Marked";
+import { Owner } from "../../components/Owner";
 import { RateBadge } from "../../components/RateBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { namesApart } from "../../lib/apart";
 import { isLive } from "../../lib/jobState";
+import { mayChange } from "../../lib/rights";
 import { CancelJob } from "./CancelJob";
 import { JobLabels } from "./JobLabels";
 import { RecordButton } from "./RecordButton";
@@ -23,6 +26,7 @@ const GAPS = 4;
 /** Who this is, how far it is and why it is in its state; what is missing of the chosen attempt; what one can do. */
 export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefined }) {
   const navigate = useNavigate();
+  const may = mayChange(useWho(), job.owner);
   // The service says it in words, for a job in the queue also its place there.
   const why = job.message ?? job.reason;
   const shown = job.attempts.find(({ number }) => number === attempt) ?? job.attempts.at(-1);
@@ -43,6 +47,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
               <b>{job.planned_by}</b> · {job.model} on {job.dataset} · {job.workers}{" "}
               {job.workers === 1 ? "worker" : "workers"} · batch {job.global_batch}
             </Text>
+            <Owner of={job} />
             <RateBadge job={job} />
             {job.baseline_id && <Baseline of={job} id={job.baseline_id} />}
           </Group>
@@ -78,10 +83,9 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
           >
             Launch another
           </LinkButton>
-          {job.state === "running" && <RecordButton job={job} />}
-          {isLive(job.state) ? (
-            <CancelJob job={job} />
-          ) : (
+          {may && job.state === "running" && <RecordButton job={job} />}
+          {may && isLive(job.state) && <CancelJob job={job} />}
+          {may && !isLive(job.state) && (
             <DeleteButton jobs={[job]} onDeleted={([gone]) => gone && void navigate({ to: "/jobs" })} />
           )}
         </Group>

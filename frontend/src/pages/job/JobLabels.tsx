@@ -3,32 +3,37 @@ import { useDisclosure } from "@mantine/hooks";
 import { IconTag } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
+import { useWho } from "../../access/useWho";
 import { client, unwrap } from "../../api/client";
 import { jobGroupsQuery, jobQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
 import { JobTags } from "../../components/JobTags";
 import { Problem } from "../../components/Problem";
+import { mayChange } from "../../lib/rights";
 
 // The service keeps no more.
 const MOST_TAGS = 20;
 const NOTE_LENGTH = 4_000;
 
-/** A job's tags and note, and a button that changes them. */
+/** A job's tags and note, and, for who may, a button that changes them. */
 export function JobLabels({ job }: { job: Job }) {
   const [open, { open: edit, close }] = useDisclosure(false);
+  const may = mayChange(useWho(), job.owner);
   return (
     <Group gap={6}>
       <JobTags job={{ tags: job.tags, note: null }} />
-      <Button
-        variant="subtle"
-        color="gray"
-        size="compact-xs"
-        leftSection={<IconTag size={13} />}
-        data-testid="edit-labels"
-        onClick={edit}
-      >
-        Tags and note
-      </Button>
+      {may && (
+        <Button
+          variant="subtle"
+          color="gray"
+          size="compact-xs"
+          leftSection={<IconTag size={13} />}
+          data-testid="edit-labels"
+          onClick={edit}
+        >
+          Tags and note
+        </Button>
+      )}
       {job.note && (
         <Text
           size="sm"

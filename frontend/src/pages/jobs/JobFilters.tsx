@@ -100,6 +100,7 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         style={{ flex: "1 1 110px" }}
         onChange={(sort) => set({ sort: sort ?? undefined })}
       />
+      {search.owner && <Chip text={`by ${search.owner}`} onRemove={() => set({ owner: undefined })} />}
       {search.race && <Chip text="of one race" onRemove={() => set({ race: undefined })} />}
       {search.raced !== undefined && (
         <Chip text={search.raced ? "of a race" : "of no race"} onRemove={() => set({ raced: undefined })} />

@@ -8,6 +8,7 @@ import { LabelBadges } from "../../components/LabelBadges";
 import { LongName } from "../../components/LongName";
 import { NumberCell } from "../../components/NumberCell";
 import { OrWhyNot } from "../../components/OrWhyNot";
+import { Owner } from "../../components/Owner";
 import { RateBadge } from "../../components/RateBadge";
 import { SpeedUp } from "../../components/SpeedUp";
 import { StateBadge } from "../../components/StateBadge";
@@ -61,6 +62,7 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
           <LabelBadges of={job} />
           <RateBadge job={job} />
           <JobTags job={job} />
+          <Owner of={job} />
         </Group>
       </Table.Td>
       <Table.Td>

@@ -1,17 +1,20 @@
 import { Button, Code, Group, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { useWho } from "../../access/useWho";
 import { racesQuery } from "../../api/raceQueries";
 import type { RaceSummary } from "../../api/types";
 import { LabelBadges } from "../../components/LabelBadges";
 import { LongName } from "../../components/LongName";
 import { LinkButton } from "../../components/links";
+import { Owner } from "../../components/Owner";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
 import { usePageTitle } from "../../components/usePageTitle";
 import { formatAge } from "../../lib/format";
 import { raceRows } from "../../lib/racesCsv";
+import { mayChange } from "../../lib/rights";
 import { StartCards } from "../start/StartCards";
 import { DeleteRace } from "./DeleteRace";
 import { RaceBadge } from "./RaceBadge";
@@ -95,12 +98,14 @@ export function RacesPage() {
 }
 
 function Row({ race }: { race: RaceSummary }) {
+  const may = mayChange(useWho(), race.owner);
   return (
     <Table.Tr>
       <Table.Td>
         <Link to="/races/$raceId" params={{ raceId: race.id }} className="ty-link">
           {race.name}
-        </Link>
+        </Link>{" "}
+        <Owner of={race} />
       </Table.Td>
       <Table.Td>
         <RaceBadge race={race} />
@@ -121,7 +126,7 @@ function Row({ race }: { race: RaceSummary }) {
         {formatAge(Date.now() - Date.parse(race.created_at))}
       </Table.Td>
       <Table.Td className="ty-corner">
-        {race.state !== "running" && <DeleteRace race={race} small />}
+        {may && race.state !== "running" && <DeleteRace race={race} small />}
       </Table.Td>
     </Table.Tr>
   );

@@ -2,6 +2,7 @@ import { Button, Group, List, Progress, Skeleton, Stack, Text, Title } from "@ma
 import { IconDownload } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
+import { useWho } from "../../access/useWho";
 import { rankingsQuery } from "../../api/raceQueries";
 import type { RaceView } from "../../api/types";
 import { capital } from "../../components/Explained";
@@ -9,10 +10,12 @@ import { HowToReadThis } from "../../components/HowToReadThis";
 import { LabelBadges } from "../../components/LabelBadges";
 import { LinkAnchor, LinkButton } from "../../components/links";
 import { NotShown } from "../../components/NotShown";
+import { Owner } from "../../components/Owner";
 import { usePageTitle } from "../../components/usePageTitle";
 import { counted, formatDuration } from "../../lib/format";
 import { howCompared } from "../../lib/howCompared";
 import { refusedEverywhere } from "../../lib/ranking";
+import { mayChange } from "../../lib/rights";
 import { SPEED_WORDS } from "../../lib/speedWords";
 import { withZoom, zoomsOf } from "../../lib/zoom";
 import { AddMember } from "./AddMember";
@@ -31,6 +34,7 @@ export function RankingsPage() {
   const { raceId } = route.useParams();
   const { by = "samples", zoom } = route.useSearch();
   const navigate = route.useNavigate();
+  const who = useWho();
   const found = useQuery(rankingsQuery(raceId));
   const race = found.data;
   usePageTitle(race ? `${race.state === "running" ? "● " : ""}${race.name}` : "Race");
@@ -41,6 +45,7 @@ export function RankingsPage() {
     ...race.rankings.flatMap(({ standings }) => standings.map(({ iteration_ms }) => iteration_ms ?? 0)),
   );
   const refused = refusedEverywhere(race.rankings);
+  const may = mayChange(who, race.owner);
   return (
     <Stack gap="md">
       <HowToReadThis />
@@ -54,7 +59,7 @@ export function RankingsPage() {
             <LabelBadges of={race} size="md" />
           </Group>
           <Text c="dimmed" size="sm">
-            {race.model} under {race.members.join(", ")}
+            {race.model} under {race.members.join(", ")} <Owner of={race} />
           </Text>
         </div>
         <Group gap="xs">
@@ -71,9 +76,8 @@ export function RankingsPage() {
           <LinkButton to="/launch" search={{ again: race.id }} variant="default" data-testid="race-again">
             Race again
           </LinkButton>
-          {race.state === "running" ? (
-            <CancelRace race={race} />
-          ) : (
+          {may && race.state === "running" && <CancelRace race={race} />}
+          {may && race.state !== "running" && (
             <DeleteRace race={race} onDeleted={() => navigate({ to: "/races" })} />
           )}
         </Group>
@@ -125,7 +129,7 @@ export function RankingsPage() {
         </div>
       )}
       <NextSteps race={race} />
-      {race.state !== "cancelled" && <AddMember race={race} />}
+      {may && race.state !== "cancelled" && <AddMember race={race} />}
       {/* It comes later than the rest, so that nothing that one may use stands below it. */}
       {race.spec.job.fidelity !== "rehearse" && (
         <BestPanel

@@ -1,0 +1,76 @@
+"""Who may use the server, and who did what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import JSONResponse
+
+from backend.api.deps import Asks, Services, problems
+from backend.api.fields import of_items
+from backend.schemas.people import (
+    AuditPage,
+    AuditQuery,
+    NewToken,
+    RoleRequest,
+    TokenRequest,
+    TokenView,
+    UserRequest,
+    UserView,
+)
+
+router = APIRouter(tags=["people"])
+TokenId = Annotated[int, Path(ge=1, le=2**62)]
+
+
+@router.get("/users")
+def list_users(services: Services) -> list[UserView]:
+    """Everybody who may use this server, with their tokens. Empty where the server asks nobody who they are."""
+    return services.people.users()
+
+
+@router.post("/users", status_code=201, responses=problems(409, 415))
+def add_user(services: Services, asked: UserRequest, response: Response) -> UserView:
+    """Let somebody in: they need a token, too. Who was removed comes back, without their former tokens."""
+    response.headers["Location"] = f"/api/v1/users/{asked.name}"
+    return services.people.add(asked)
+
+
+@router.patch("/users/{user}", responses=problems(404, 409, 415))
+def change_user(services: Services, user: str, asked: RoleRequest) -> UserView:
+    """Give somebody another role, at once."""
+    return services.people.change(user, asked.role)
+
+
+@router.delete("/users/{user}", status_code=204, responses=problems(404, 409, 415))
+def remove_user(services: Services, user: str) -> None:
+    """Send somebody away: their tokens are revoked, and they are signed out everywhere. What they made stays."""
+    services.people.remove(user)
+
+
+@router.get("/tokens")
+def list_tokens(services: Services, caller: Asks) -> list[TokenView]:
+    """One's own tokens, newest first."""
+    return services.people.tokens(caller)
+
+
+@router.post("/tokens", status_code=201, responses=problems(404, 409, 415))
+def make_token(services: Services, caller: Asks, asked: TokenRequest, response: Response) -> NewToken:
+    """Make a token, for oneself or, as an admin, for somebody else. The answer holds it, and nothing else ever will."""
+    made = services.people.make(caller, asked)
+    response.headers["Location"] = f"/api/v1/tokens/{made.id}"
+    response.headers["Cache-Control"] = "no-store"
+    return made
+
+
+@router.delete("/tokens/{token_id}", status_code=204, responses=problems(404, 409, 415))
+def revoke_token(services: Services, caller: Asks, token_id: TokenId) -> None:
+    """Revoke one's own token, or, as an admin, anybody's. Whoever signed in with it is signed out."""
+    services.people.revoke(caller, token_id)
+
+
+@router.get("/audit", response_model=AuditPage)
+def list_audit(services: Services, asked: Annotated[AuditQuery, Query()]) -> AuditPage | JSONResponse:
+    """Who did what to which thing, when, and from where; newest first. With `fields`, items hold only these."""
+    return of_items(services.audit.page(asked), asked.fields)

@@ -1,0 +1,51 @@
+"""Who did what. Rows are added and never changed, which the database itself sees to."""
+
+from __future__ import annotations
+
+from sqlalchemy import DDL, String, event
+from sqlalchemy.orm import Mapped, mapped_column
+
+from backend.db.models.base import Base, BigInt, RowId
+
+TARGET_LENGTH = 200
+
+
+class AuditEntry(Base):
+    """One thing that somebody did, or wanted to do."""
+
+    __tablename__ = "audit"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    at_unix_ns: Mapped[BigInt]
+    who: Mapped[str | None] = mapped_column(String(100), index=True)
+    """A user's name. None: whoever reached a server that asked nobody."""
+    token: Mapped[str | None] = mapped_column(String(100))
+    """What the token that they showed, or signed in with, is called."""
+    action: Mapped[str] = mapped_column(String(50))
+    """The operation's id in the API's document."""
+    target: Mapped[str] = mapped_column(String(TARGET_LENGTH), index=True)
+    """`jobs/<id>`, `users/<name>`; what was made, where something was made."""
+    address: Mapped[str | None] = mapped_column(String(100))
+    """Where the request came from."""
+    status: Mapped[int]
+    """What the service answered, as HTTP has it."""
+
+
+APPEND_ONLY = {
+    "sqlite": tuple(
+        f"CREATE TRIGGER audit_no_{what.lower()} BEFORE {what} ON audit "
+        "BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END"
+        for what in ("UPDATE", "DELETE")
+    ),
+    "postgresql": (
+        "CREATE FUNCTION audit_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'the audit log is append-only'; END $$",
+        "CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE ON audit "
+        "FOR EACH ROW EXECUTE FUNCTION audit_refuse()",
+    ),
+}
+"""What makes a database refuse to change or to delete a row of it; migration 0015 runs the same."""
+for _dialect, _statements in APPEND_ONLY.items():
+    for _statement in _statements:
+        event.listen(AuditEntry.__table__, "after_create", DDL(_statement).execute_if(dialect=_dialect))

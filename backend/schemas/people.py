@@ -1,0 +1,126 @@
+"""Users, tokens, and what was done by whom."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from backend.access.rights import Role
+from backend.schemas.base import Schema
+from backend.schemas.jobs import Page
+from backend.schemas.lists import ListQuery
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+"""Of a user: it stands in addresses and in lists."""
+DAYS = 90
+"""How long a token opens something, unless somebody says otherwise."""
+
+
+class TokenView(Schema):
+    """A token, but for what it is."""
+
+    id: int
+    user: str
+    """Whose it is."""
+    name: str
+    """What it is for."""
+    scope: Role
+    """The role that whoever shows it has at most."""
+    environment: bool
+    """It is the server's own: TRAINYARD_TOKEN, or what TRAINYARD_TOKEN_FILE holds."""
+    created_at: datetime
+    expires_at: datetime | None
+    """Null: never."""
+    last_used_at: datetime | None
+    """To a minute. Null: never."""
+
+
+class NewToken(TokenView):
+    """A token that was made just now."""
+
+    token: str
+    """Shown this once: the server keeps its hash."""
+
+
+class UserView(Schema):
+    """Somebody who may use the server."""
+
+    name: str
+    role: Role
+    """`viewer`: looks at everything. `member`: plans, launches and races, too, and cancels, changes and deletes what
+    they made. `admin`: does so with everybody's, and says who may use the server."""
+    created_at: datetime
+    tokens: list[TokenView]
+    """Those that are not revoked."""
+
+
+class UserRequest(Schema):
+    """Who is to be let in."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    """Letters, digits, `.`, `_`, `-` and `@`. It is never changed."""
+    role: Role = "member"
+
+
+class RoleRequest(Schema):
+    """What somebody may do from now on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: Role
+
+
+class TokenRequest(Schema):
+    """A token that is to be made."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=100)
+    """What it is for: `laptop`, `nightly runs`."""
+    user: str | None = None
+    """Whose. Null: one's own; only an admin makes somebody else's."""
+    scope: Role | None = None
+    """The role that whoever shows it has at most. Null: all that its user may, or that who asks may."""
+    days: int | None = Field(default=DAYS, ge=1, le=3_650)
+    """After how many days it expires. Null: never."""
+
+
+class AuditEntryView(Schema):
+    """One thing that somebody did, or wanted to do."""
+
+    id: int
+    at: datetime
+    who: str | None
+    """Null: whoever reached a server that asked nobody."""
+    token: str | None
+    """What their token is called."""
+    action: str
+    """The operation's id in this document."""
+    target: str
+    """`jobs/<id>`, `users/<name>`; what was made, where something was made."""
+    address: str | None
+    """Where the request came from."""
+    status: int
+    """What was answered: from 400 on it was not done."""
+
+
+class AuditPage(Page):
+    """A page of the audit log, newest first."""
+
+    items: list[AuditEntryView]
+
+
+class AuditQuery(ListQuery):
+    """Which entries."""
+
+    who: str | None = Field(default=None, max_length=100)
+    """A user's."""
+    action: str | None = Field(default=None, max_length=50)
+    """Of this operation."""
+    target: str | None = Field(default=None, max_length=200)
+    """About this thing: `jobs/<id>`."""

@@ -1,0 +1,230 @@
+"""Users and their tokens: let in, given another role, sent away; made, listed, revoked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
+
+from backend.access.rights import ROLES, Caller, Role, lesser, may
+from backend.access.token import VARIABLE, new_token
+from backend.db import Database
+from backend.db.models import SignIn, Token, User
+from backend.schemas import people as schema
+from backend.services.access import Access
+from backend.services.errors import Conflict, Forbidden, NotFound
+from backend.services.first_admin import may_administer
+from backend.services.known_tokens import digest
+from backend.services.times import moment, moment_or_none
+from engine.errors import UserError
+
+T = TypeVar("T")
+DAY_NS = 24 * 3600 * 10**9
+MOST_TOKENS = 100
+"""Of one user, that are not revoked."""
+
+
+class People:
+    """Those of one database."""
+
+    def __init__(self, database: Database, access: Access) -> None:
+        self._database = database
+        self._access = access
+
+    def users(self) -> list[schema.UserView]:
+        """By name, without those who were removed."""
+        query = select(User).where(User.removed_unix_ns.is_(None)).order_by(User.name)
+        with self._database.read() as session:
+            return [_user(session, row) for row in session.scalars(query)]
+
+    def add(self, asked: schema.UserRequest) -> schema.UserView:
+        """Let somebody in, or back in. Raises Conflict where a user has that name."""
+        self._check_asked()
+
+        def write(session: Session) -> None:
+            row = session.scalars(select(User).where(User.name == asked.name)).first()
+            if row is not None and row.removed_unix_ns is None:
+                rule = "is a user already"
+                error = UserError("name", asked.name, rule, "Take another name, or change that one's role")
+                raise Conflict(str(error), [error])
+            if row is None:
+                session.add(User(name=asked.name, role=asked.role, created_unix_ns=time.time_ns()))
+            else:
+                row.role, row.removed_unix_ns = asked.role, None
+
+        self._database.writer.run(write)
+        return self._show(asked.name)
+
+    def change(self, name: str, role: Role) -> schema.UserView:
+        """Give somebody another role, at once also where they are signed in. Raises NotFound, and Conflict where
+        nobody could administer then."""
+        self._check_asked()
+
+        def write(session: Session) -> None:
+            row = _find(session, name)
+            if row.role != role:
+                _check_own(session, row)
+            row.role = role
+            _check_admin(session)
+
+        self._write(write)
+        return self._show(name)
+
+    def remove(self, name: str) -> None:
+        """Send somebody away: none of their tokens opens anything, and they are signed out everywhere. What they made
+        stays, under their name. Raises as `change` does."""
+        self._check_asked()
+
+        def write(session: Session) -> None:
+            row = _find(session, name)
+            _check_own(session, row)
+            row.removed_unix_ns = time.time_ns()
+            theirs = list(session.scalars(select(Token.id).where(Token.user_id == row.id)))
+            _revoke(session, theirs)
+            _check_admin(session)
+
+        self._write(write)
+
+    def tokens(self, caller: Caller) -> list[schema.TokenView]:
+        """The caller's own, newest first. Of a server that asks nobody: none."""
+        with self._database.read() as session:
+            row = None if caller.name is None else _live(session, caller.name)
+            return [] if row is None else _tokens(session, row)
+
+    def make(self, caller: Caller, asked: schema.TokenRequest) -> schema.NewToken:
+        """A fresh token. Raises Forbidden where it would be somebody else's, or may more than who asks, NotFound for a
+        user that is none, UserError for a scope beyond the user's role, and Conflict for one too many."""
+        self._check_asked()
+        name = asked.user or caller.name
+        assert name is not None  # who asks has shown a token
+        if name != caller.name and caller.role != "admin":
+            raise Forbidden(f"make_token for {name!r} is an admin's", "Make one of your own, or ask an admin")
+        secret, now = new_token(), time.time_ns()
+
+        def write(session: Session) -> int:
+            user = _find(session, name)
+            role = cast(Role, user.role)
+            scope = asked.scope or lesser(role, caller.role)
+            if not may(role, scope):
+                several = ", ".join(ROLES[: ROLES.index(role) + 1])
+                raise UserError(
+                    "scope", scope, f"{name} is a {role}, and may not do that", f"Use one of {several}"
+                )
+            if not may(caller.role, scope):
+                raise Forbidden(f"this token may not make one that may more ({scope})", "Use another scope")
+            if len(_tokens(session, user)) >= MOST_TOKENS:
+                raise Conflict(f"{name} has {MOST_TOKENS} tokens, which is the most. Revoke some")
+            row = Token(
+                user_id=user.id,
+                name=asked.name,
+                scope=scope,
+                hash=digest(secret.encode()).hex(),
+                created_unix_ns=now,
+                expires_unix_ns=None if asked.days is None else now + asked.days * DAY_NS,
+            )
+            session.add(row)
+            session.flush()
+            return row.id
+
+        id_ = self._write(write)
+        with self._database.read() as session:
+            view = _token(session.get_one(Token, id_), name)
+        return schema.NewToken(**dict(view), token=secret)
+
+    def revoke(self, caller: Caller, token_id: int) -> None:
+        """It opens nothing any more, and whoever signed in with it is signed out. Raises NotFound, also for another
+        user's where who asks is no admin, and Conflict for the server's own or the last admin's."""
+        self._check_asked()
+
+        def write(session: Session) -> None:
+            row = session.get(Token, token_id)
+            user = None if row is None else session.get_one(User, row.user_id)
+            theirs = user is not None and (user.name == caller.name or caller.role == "admin")
+            if row is None or row.revoked_unix_ns is not None or not theirs:
+                raise NotFound(f"id = {token_id}: no such token. GET /api/v1/tokens lists yours")
+            if row.environment:
+                raise Conflict(
+                    f"this is the server's own token. Start it without {VARIABLE}, or with another one"
+                )
+            _revoke(session, [token_id])
+            _check_admin(session)
+
+        self._write(write)
+
+    def _show(self, name: str) -> schema.UserView:
+        with self._database.read() as session:
+            return _user(session, _find(session, name))
+
+    def _write(self, write: Callable[[Session], T]) -> T:
+        found = self._database.writer.run(write)
+        self._access.tokens.load()
+        return found
+
+    def _check_asked(self) -> None:
+        """Where nobody is asked, nobody is let in: a stranger's token would still be one when people are asked."""
+        if not self._access.required:
+            raise Conflict(
+                "this server asks nobody who they are, so it has no users. Start it with --people, with TRAINYARD_TOKEN"
+                " set, or on an address that other machines reach and without --insecure"
+            )
+
+
+def _live(session: Session, name: str) -> User | None:
+    return session.scalars(select(User).where(User.name == name, User.removed_unix_ns.is_(None))).first()
+
+
+def _find(session: Session, name: str) -> User:
+    row = _live(session, name)
+    if row is None:
+        raise NotFound(f"name = {name!r}: no such user. GET /api/v1/users lists them")
+    return row
+
+
+def _revoke(session: Session, ids: list[int]) -> None:
+    live = update(Token).where(Token.id.in_(ids), Token.revoked_unix_ns.is_(None))
+    session.execute(live.values(revoked_unix_ns=time.time_ns()))
+    session.execute(delete(SignIn).where(SignIn.token_id.in_(ids)))
+
+
+def _check_admin(session: Session) -> None:
+    """Raises Conflict, so that nothing is changed, where nobody could administer then."""
+    session.flush()
+    if not may_administer(session):
+        raise Conflict("nobody could administer this server then. Make another admin, with a token, first")
+
+
+def _check_own(session: Session, user: User) -> None:
+    """Raises Conflict for who has the server's own token: the next start would undo it."""
+    own = select(Token.id).where(Token.user_id == user.id, Token.environment, Token.revoked_unix_ns.is_(None))
+    if session.execute(own.limit(1)).first() is not None:
+        raise Conflict(f"{user.name} has the server's own token. Start it without {VARIABLE} first")
+
+
+def _user(session: Session, row: User) -> schema.UserView:
+    return schema.UserView(
+        name=row.name,
+        role=cast(Role, row.role),
+        created_at=moment(row.created_unix_ns),
+        tokens=_tokens(session, row),
+    )
+
+
+def _tokens(session: Session, user: User) -> list[schema.TokenView]:
+    live = select(Token).where(Token.user_id == user.id, Token.revoked_unix_ns.is_(None))
+    return [_token(row, user.name) for row in session.scalars(live.order_by(Token.id.desc()))]
+
+
+def _token(row: Token, user: str) -> schema.TokenView:
+    return schema.TokenView(
+        id=row.id,
+        user=user,
+        name=row.name,
+        scope=cast(Role, row.scope),
+        environment=row.environment,
+        created_at=moment(row.created_unix_ns),
+        expires_at=moment_or_none(row.expires_unix_ns),
+        last_used_at=moment_or_none(row.last_used_unix_ns),
+    )

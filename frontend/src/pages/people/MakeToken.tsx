@@ -1,0 +1,119 @@
+import { Alert, Button, Code, CopyButton, Group, NumberInput, Select, TextInput } from "@mantine/core";
+import { type FormEvent, useState } from "react";
+import { useWho } from "../../access/useWho";
+import { client, unwrap } from "../../api/client";
+import type { User } from "../../api/types";
+import { type Role, upTo } from "../../lib/rights";
+import { usePeopleChange } from "./usePeopleChange";
+
+const DAYS = 90;
+
+interface Props {
+  /** Whom it may be for; none: oneself. */
+  users: User[];
+  self: string;
+}
+
+/** Makes a token and shows it, this once. */
+export function MakeToken({ users, self }: Props) {
+  const { role: own } = useWho();
+  const [name, setName] = useState("");
+  const [user, setUser] = useState(self);
+  const [days, setDays] = useState<number | string>(DAYS);
+  const [chosen, setChosen] = useState<Role | null>(null);
+  const role = users.find((other) => other.name === user)?.role ?? own;
+  const scopes = upTo(role).filter((scope) => upTo(own).includes(scope));
+  const scope = chosen !== null && scopes.includes(chosen) ? chosen : (scopes.at(-1) ?? "viewer");
+  const make = usePeopleChange(
+    () =>
+      unwrap(
+        client.POST("/api/v1/tokens", {
+          body: { name: name.trim(), user, scope, days: typeof days === "number" && days > 0 ? days : null },
+        }),
+      ),
+    "No token made",
+  );
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    make.mutate(undefined, { onSuccess: () => setName("") });
+  };
+  return (
+    <>
+      <form onSubmit={submit}>
+        <Group gap="xs" align="flex-end" mt="sm">
+          <TextInput
+            size="xs"
+            label="Make a token for"
+            placeholder="laptop, nightly runs"
+            required
+            withAsterisk={false}
+            maxLength={100}
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+            data-testid="new-token"
+          />
+          {users.length > 0 && (
+            <Select
+              size="xs"
+              w={160}
+              label="Whose"
+              data={users.map((other) => other.name)}
+              value={user}
+              allowDeselect={false}
+              onChange={(given) => given && setUser(given)}
+              data-testid="new-token-user"
+            />
+          )}
+          <Select
+            size="xs"
+            w={120}
+            label="May at most"
+            data={scopes}
+            value={scope}
+            allowDeselect={false}
+            onChange={(given) => setChosen(given as Role | null)}
+          />
+          <NumberInput
+            size="xs"
+            w={170}
+            label="Days (empty: for ever)"
+            min={1}
+            max={3650}
+            allowDecimal={false}
+            value={days}
+            onChange={setDays}
+          />
+          <Button type="submit" size="xs" variant="light" loading={make.isPending} data-testid="make-token">
+            Make
+          </Button>
+        </Group>
+      </form>
+      {make.data && (
+        <Alert
+          color="green"
+          mt="sm"
+          title={`The token ${make.data.name} of ${make.data.user}, shown only now`}
+          withCloseButton
+          closeButtonLabel="It is kept"
+          onClose={make.reset}
+          data-testid="made-token"
+        >
+          <Group gap="xs">
+            <Code style={{ overflowWrap: "anywhere" }} data-testid="the-token">
+              {make.data.token}
+            </Code>
+            <CopyButton value={make.data.token}>
+              {({ copied, copy }) => (
+                <Button size="compact-xs" variant="default" onClick={copy}>
+                  {copied ? "Copied" : "Copy"}
+                </Button>
+              )}
+            </CopyButton>
+          </Group>
+          It is what its user signs in with, and what commands read from <Code>TRAINYARD_TOKEN</Code>. The
+          server keeps only its hash.
+        </Alert>
+      )}
+    </>
+  );
+}
