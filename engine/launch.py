@@ -42,6 +42,7 @@ RESUMED = "resumed.json"
 CHECKPOINTS = "checkpoints"
 """The folder's name, of an attempt outside of a service in the attempt's directory, else in the job's."""
 _MOST_BYTES = 1000
+_MOST_SUMMARY = 2**24
 _NOT_TRAINED = frozenset(
     {"name", "baseline", "retry", "priority", "telemetry", "evaluation", "checkpoint", "faults"}
 )
@@ -274,6 +275,18 @@ def resumed_step(directory: Path) -> int | None:
         return None
     step = found.get("step") if isinstance(found, dict) else None
     return step if isinstance(step, int) else None
+
+
+def ended_steps(directory: Path) -> int | None:
+    """How many steps the attempt in `directory` has made, where it has written what it ended with; else None."""
+    if not (directory / "result" / "model.pt").is_file():
+        return None
+    try:
+        found = json.loads(read_regular(directory / "result" / "summary.json", _MOST_SUMMARY, root=directory))
+    except (OSError, ValueError, RecursionError):
+        return None
+    steps = found.get("steps") if isinstance(found, dict) else None
+    return steps if isinstance(steps, int) else None
 
 
 def slug(name: str) -> str:

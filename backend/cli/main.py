@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = {
     "staleness": "staleness:staleness",
     "memory": "memory:memory",
     "trace": "trace:trace",
+    "export": "export:export",
     "compare": "compare:compare",
     "race": "races:race",
     "races": "races:races",

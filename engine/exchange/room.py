@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +12,7 @@ from engine.checkpoint.part import nested, parted, under
 from engine.codec.base import UnitCodec
 from engine.codec.difference import Difference
 from engine.consistency.policy import Policy
+from engine.plan.units import Segment, Unit
 from engine.protocol.assembly import homes_of
 from engine.protocol.home import Home
 from engine.state.choice import Choice
@@ -142,6 +143,14 @@ def _differences(
 def states_of(rooms: Sequence[Room]) -> dict[str, Tensor]:
     """Of all phases of a unit: what later steps need of earlier ones (`Room.state`)."""
     return nested({number: room.state() for number, room in enumerate(rooms)})
+
+
+def optimizer_states(unit: Unit, state: Mapping[str, Tensor]) -> Iterator[tuple[Segment, str, Tensor]]:
+    """Of `states_of` a unit's rooms: what the optimizer keeps in each slot beside each of its segments."""
+    for phase in parted(state).values():
+        for name, held in under(phase, _OPTIMIZER).items():
+            position, _, slot = name.partition("/")
+            yield unit.segments[int(position)], slot, held
 
 
 def load_states(rooms: Sequence[Room], state: Mapping[str, Tensor], step: int) -> None:

@@ -41,8 +41,11 @@ from engine.state import random_state
 from engine.state.updates import Updater
 from engine.telemetry.resumption import RESUMED
 
-_PARAMETER, _BUFFER, _OPTIMIZER, _OUTER, _RANDOM = "parameter", "buffer", "optimizer", "outer", "random"
-_DONE, _MODEL = "done", "model"
+PARAMETER, BUFFER, OPTIMIZER, OTHER = "parameter", "buffer", "optimizer", "other"
+"""What names in a worker's part begin with."""
+_OUTER, _RANDOM = "outer", "random"
+DONE, MODEL, STATE = "done", "model", "state"
+"""Names of its texts: how far training has come, `model_state.described`, and the first of `places_of_state`."""
 
 
 @dataclass(kw_only=True)
@@ -130,18 +133,18 @@ class Saved:
     @torch.no_grad()
     def give_parameters(self, model: nn.Module) -> None:
         """To the model on the host."""
-        saved = self._common.under(_PARAMETER)
+        saved = self._common.under(PARAMETER)
         for name, parameter in model.named_parameters():
             parameter.copy_(saved[name])
 
     def give_buffers(self, model: nn.Module) -> None:
         """A forward pass may have replaced one by another tensor, registered it, or let it go."""
-        model_state.give_buffers(model, self._own.texts[_MODEL], self._own.under(_BUFFER))
+        model_state.give_buffers(model, self._own.texts[MODEL], self._own.under(BUFFER))
 
     def give(self, held: Held) -> None:
         """Before any message has come."""
         if held.updater is not None:
-            held.updater.load(self._optimizer.under(_OPTIMIZER))
+            held.updater.load(self._optimizer.under(OPTIMIZER))
         if held.contributions is not None:
             held.contributions.load(self._common.under(_OUTER))
         for position, exchange in enumerate(held.distinct):
@@ -151,9 +154,9 @@ class Saved:
         """The last thing before training: nothing is drawn until then. Lets go of what has been read."""
         if self._own is self._common:
             recorder.metric(RESUMED, self.step, self.step)
-        model_state.give_modes(model, self._own.texts[_MODEL])
+        model_state.give_modes(model, self._own.texts[MODEL])
         random_state.load(self._own.under(_RANDOM), device)
-        said = json.loads(self._own.texts[_DONE])
+        said = json.loads(self._own.texts[DONE])
         last = said["last"]
         print(f"training goes on from the checkpoint of step {self.step}", flush=True)
         self._own = self._common = self._optimizer = Part()
@@ -208,18 +211,23 @@ class WorkerCuts:
         self._writer.wait()
         held, part = self._held, Part()
         last = done.last
-        part.texts[_DONE] = json.dumps(
-            {"samples": done.samples, "last": None if last is None else list(last)}
+        part.texts[DONE] = json.dumps(
+            {"samples": done.samples, "last": None if last is None else list(last), "total": self._total}
         )
-        part.texts[_MODEL] = model_state.described(self._model)
+        part.texts[MODEL] = model_state.described(self._model)
         part.put(_RANDOM, random_state.state(self._device))
-        part.put(_BUFFER, dict(self._model.named_buffers()))
+        part.put(BUFFER, dict(self._model.named_buffers()))
         if self._first:
-            part.put(_PARAMETER, dict(self._model.named_parameters()))
+            places, others = model_state.places_of_state(
+                self._model, parameter=PARAMETER, buffer=BUFFER, other=OTHER
+            )
+            part.texts[STATE] = json.dumps(places)
+            part.put(OTHER, others)
+            part.put(PARAMETER, dict(self._model.named_parameters()))
             if held.contributions is not None:
                 part.put(_OUTER, held.contributions.state())
         if held.updater is not None and self._own_optimizer:
-            part.put(_OPTIMIZER, held.updater.state())
+            part.put(OPTIMIZER, held.updater.state())
         for position, exchange in enumerate(held.distinct):
             part.put(f"exchange-{position}", exchange.state())
         self._writer.write(done.steps, part)
