@@ -201,6 +201,8 @@ def test_the_log_of_an_earlier_attempt_is_chosen(page: Page, client: Client, tmp
     page.get_by_test_id("tab-overview").click()
     expect(page.get_by_test_id("value-iteration")).to_have_text("–")  # it came to no step
     page.get_by_test_id("tab-attempts").click()
+    export = page.get_by_test_id("export-model")  # of what it has ended with
+    expect(export).to_have_attribute("href", f"/api/v1/jobs/{job_id}/export?what=model")
     page.get_by_test_id("attempts").get_by_role("link", name="Logs").first.click()
     expect(log).to_contain_text("the second attempt")
     expect(page.get_by_test_id("attempt-earlier")).to_have_count(0)
