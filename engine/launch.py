@@ -137,9 +137,9 @@ class Launch:
         return self.job.cluster.restarts if self.job.cluster.worker_loss == "rejoin" else 0
 
     @property
-    def cut_every(self) -> int | None:
-        """Steps between two checkpoints; None: there are none."""
-        return self.job.checkpoint.every_steps
+    def has_cuts(self) -> bool:
+        """Whether the job has checkpoints."""
+        return self.job.checkpoint.asked is not None
 
     def cuts(self) -> Store:
         """The job's checkpoints."""
@@ -155,7 +155,7 @@ class Launch:
     def find_cut(self) -> int | None:
         """Before any process of the attempt starts: the step of the checkpoint that it goes on from; None: it begins.
         All of its processes read the same."""
-        step = self.cuts().begin() if self.cut_every is not None else None
+        step = self.cuts().begin() if self.has_cuts else None
         if step is not None:
             write_json(self.directory / RESUMED, {"step": step})
         return step
@@ -163,7 +163,7 @@ class Launch:
     @property
     def resumed(self) -> int | None:
         """The step of the checkpoint that the attempt goes on from; None: it begins."""
-        return resumed_step(self.directory) if self.cut_every is not None else None
+        return resumed_step(self.directory) if self.has_cuts else None
 
     def joined(self, party: Party, incarnation: int) -> Path:
         """Where a worker that was started anew says at which step it has joined."""

@@ -1,5 +1,5 @@
-"""A job's checkpoints, and its model for other programs: a short process that loads torch reads it, puts it together and
-writes it to a pipe (`engine/runtime/export.py`); what comes out of that is the answer, piece by piece."""
+"""A job's checkpoints, and its model for other programs: a short process that loads torch puts it together and writes
+it to a pipe (`engine/runtime/export.py`); what comes out of that is the answer, piece by piece."""
 
 from __future__ import annotations
 

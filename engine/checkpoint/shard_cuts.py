@@ -19,8 +19,9 @@ from engine.checkpoint.writer import Writer
 class ShardCuts:
     """One shard's."""
 
-    def __init__(self, writer: Writer, *, every: int, units: Collection[int], first: int) -> None:
-        """A cut after each `every` steps. `units`: of the shard. `first`: the step that workers begin with."""
+    def __init__(self, writer: Writer, *, every: int | None, units: Collection[int], first: int) -> None:
+        """A cut after each `every` steps, where there are such. `units`: of the shard. `first`: the step that workers
+        begin with."""
         self._writer = writer
         self._every = every
         self._units = len(units)
@@ -31,7 +32,11 @@ class ShardCuts:
 
     def reached(self, unit: int, step: int, state: Callable[[], dict[str, Tensor]]) -> None:
         """A worker's contribution to `step` has come, and has not been taken."""
-        cut = step - step % self._every
+        if self._every is not None:
+            self.at(unit, step - step % self._every, state)
+
+    def at(self, unit: int, cut: int, state: Callable[[], dict[str, Tensor]]) -> None:
+        """What the unit has is what it has after so many steps."""
         if cut <= self._captured[unit]:
             return
         self._captured[unit] = cut

@@ -208,7 +208,8 @@ class Store:
 
 
 def kept(folder: Path) -> list[Kept]:
-    """The checkpoints in a folder, the newest first, as their manifests say; whether they are whole is not looked at."""
+    """The checkpoints in a folder, the newest first, as their manifests say. Whether they are whole is not
+    looked at."""
     found = []
     for path in folder.glob(f"{_PREFIX}*/{MANIFEST}") if folder.is_dir() else ():
         try:

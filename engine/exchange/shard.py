@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -45,6 +46,7 @@ class Shard:
         Message.JOIN,
         Message.LOST,
         Message.RETURNED,
+        Message.CAPTURE,
     )
 
     def __init__(
@@ -125,6 +127,9 @@ class Shard:
         if header.kind == Message.RETURNED:
             self._on_returned(header)
             return
+        if header.kind == Message.CAPTURE:
+            self._on_capture(header)
+            return
         rooms = self._rooms[header.unit]
         room = rooms[header.part] if header.kind == Message.PUSH and len(rooms) > 1 else rooms[-1]
         if header.kind == Message.ASSIGN:
@@ -151,6 +156,20 @@ class Shard:
                 raise RuntimeError(str(error)) from error
         for instruction in found:
             self._carry_out(room, instruction, header, payload)
+
+    def _on_capture(self, header: Header) -> None:
+        """Worker 0 has had all answers to the last step, and nobody contributes to the next one before it hears of us."""
+        assert self._cuts is not None
+        for index, rooms in self._rooms.items():
+            self._cuts.at(index, header.step, partial(states_of, rooms))
+        done = Header(
+            kind=Message.CAPTURED,
+            lane=Lane.WORKER,
+            origin=self._endpoint.index,
+            step=header.step,
+            priority=header.priority,
+        )
+        self._endpoint.send(header.origin, done)
 
     def _waits_from_now(self, room: Room) -> None:
         if not room.home.waits:

@@ -78,5 +78,11 @@ class Message(IntEnum):
     ACTIVATION_GRADIENT = 21
     """What a device answers to a piece, or a stage to the one before it [the activation's gradient, none in an
     evaluation; from a device the loss in meta]."""
+    WORD = 27
+    """Worker 0's word about checkpoints [none; JSON in meta]; `step` is its number."""
+    CAPTURE = 28
+    """Worker 0 tells a shard to save what it has after `step` steps [none]."""
+    CAPTURED = 29
+    """A shard has captured it [none]."""
     STATE = 22
     """The trained value of a tensor that lives on a device, for worker 0 [the tensor]; unit = its position."""

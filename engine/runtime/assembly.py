@@ -34,7 +34,7 @@ from engine.replica.watch import Watch
 from engine.replica.wrapped import wrapped_class
 from engine.runtime.computing import computing
 from engine.runtime.crossing import Crossing
-from engine.runtime.cuts import Held, saved
+from engine.runtime.cuts import Held, meeting_of, saved
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.layers import layers_of
 from engine.runtime.losses import record_loss, tell
@@ -99,6 +99,11 @@ class Assembly:
         self.stop = Stop(base.endpoint, workers) if drifts(launch.consistency) else None
         if self.stop is not None:
             self._worker_lane.add(self.stop.kinds, self.stop)
+        self.meeting = meeting_of(launch, base.endpoint, self.rank)
+        """For a word about checkpoints."""
+        if self.meeting is not None:
+            self._worker_lane.add(self.meeting.kinds, self.meeting)
+            base.endpoint.on_failure(self.meeting.fail)
         self._rejoin = Rejoin(base) if base.incarnation else None
         if self._rejoin is not None:
             self._worker_lane.add(self._rejoin.kinds, self._rejoin)

@@ -18,8 +18,10 @@ Memory: one more copy of what is captured until it is on the disk.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -28,18 +30,22 @@ from torch import Tensor, nn
 from engine.checkpoint import model_state
 from engine.checkpoint import part as parts
 from engine.checkpoint.part import Part
+from engine.checkpoint.preemption import Preemption
+from engine.checkpoint.rhythm import Rhythm, Word, first_meeting
 from engine.checkpoint.shard_cuts import ShardCuts
 from engine.checkpoint.writer import Writer
 from engine.errors import UserError
 from engine.exchange.base import Exchange, Resumes
-from engine.launch import Launch
+from engine.launch import PATIENCE_S, Launch
 from engine.plan.consistency import trains_alone
 from engine.replica.contributions import Contributions
-from engine.runtime.party import load_choices
+from engine.runtime.meeting import Meeting
+from engine.runtime.party import home_of, load_choices
 from engine.runtime.trainer import Done, Measured
 from engine.state import random_state
 from engine.state.updates import Updater
 from engine.telemetry.resumption import RESUMED
+from engine.transport.endpoint import Endpoint
 
 PARAMETER, BUFFER, OPTIMIZER, OTHER = "parameter", "buffer", "optimizer", "other"
 """What names in a worker's part begin with."""
@@ -72,19 +78,36 @@ def shard_part(index: int) -> str:
     return f"shard-{index}"
 
 
+def all_shards(launch: Launch) -> list[int]:
+    """Those that have units."""
+    return sorted({c.unit.shard for c in load_choices(launch).values() if c.unit.shard is not None})
+
+
 def all_parts(launch: Launch) -> list[str]:
     """Of one checkpoint."""
-    shards = {c.unit.shard for c in load_choices(launch).values() if c.unit.shard is not None}
     workers = [worker_part(rank) for rank in range(launch.job.cluster.workers)]
-    return workers + [shard_part(shard) for shard in sorted(shards)]
+    return workers + [shard_part(shard) for shard in all_shards(launch)]
+
+
+def meeting_of(launch: Launch, endpoint: Endpoint, rank: int) -> Meeting | None:
+    """Where worker `rank` meets the others for a word about checkpoints; None: the job has none."""
+    if not launch.has_cuts:
+        return None
+    return Meeting(
+        endpoint,
+        rank=rank,
+        workers=launch.job.cluster.workers,
+        shards=[home_of(launch, shard) for shard in all_shards(launch)],
+        deadline_s=launch.deadline_s + PATIENCE_S,
+    )
 
 
 def shard_cuts(launch: Launch, index: int, units: Mapping[int, object]) -> ShardCuts | None:
     """Of server shard `index` with these units."""
-    if launch.cut_every is None or not units:
+    if not launch.has_cuts or not units:
         return None
     writer = Writer(launch.cuts(), shard_part(index))
-    return ShardCuts(writer, every=launch.cut_every, units=units.keys(), first=launch.resumed or 0)
+    return ShardCuts(writer, every=launch.job.checkpoint.every_steps, units=units.keys(), first=launch.resumed or 0)
 
 
 def saved_shard(launch: Launch, index: int) -> dict[str, Tensor]:
@@ -175,7 +198,7 @@ class NoCuts:
         """Never."""
         return False
 
-    def take(self, done: Done) -> None:
+    def take(self, done: Done) -> bool:
         raise AssertionError(f"no cut is due after {done.steps} steps")
 
     def close(self) -> None:
@@ -186,12 +209,25 @@ class WorkerCuts:
     """One worker's side of the job's checkpoints."""
 
     def __init__(
-        self, launch: Launch, rank: int, model: nn.Module, held: Held, device: torch.device, total_steps: int
+        self,
+        launch: Launch,
+        rank: int,
+        model: nn.Module,
+        held: Held,
+        device: torch.device,
+        total_steps: int,
+        meeting: Meeting,
     ) -> None:
         """Raises UserError for a model that keeps what no checkpoint holds."""
-        assert launch.cut_every is not None
-        _check(launch.cut_every, model)
-        self._every = launch.cut_every
+        _check(launch, model)
+        spec, begun = launch.job.checkpoint, launch.resumed or 0
+        period = launch.consistency.exchange_period if trains_alone(launch.consistency) else 1
+        self._every = spec.every_steps
+        self._meeting = meeting
+        self._rhythm = Rhythm(every_s=spec.every_seconds, period=period, begun=begun, now_s=time.monotonic())
+        self._next = first_meeting(begun, period)
+        self._word = Word()
+        self._preemption = Preemption(launch.directory)
         self._total = total_steps
         self._model = model
         self._held = held
@@ -203,11 +239,22 @@ class WorkerCuts:
         )
 
     def due(self, steps: int) -> bool:
-        """Whether there is a cut after so many steps; none after the last."""
-        return steps % self._every == 0 and steps < self._total
+        """Whether there is a cut after so many steps; none after the last. Collective."""
+        self._word = Word()
+        if steps >= self._total:
+            return False
+        if steps == self._next:
+            self._word = self._meeting.hear(partial(self._say, steps))
+            self._next = self._word.next
+        return self._word.cut or (self._every is not None and steps % self._every == 0)
 
-    def take(self, done: Done) -> None:
-        """Capture, and begin to write; this worker holds what the last step has made."""
+    def _say(self, steps: int) -> Word:
+        now_s = time.monotonic()
+        return self._rhythm.word(steps, now_s, asked=self._preemption.asked(now_s))
+
+    def take(self, done: Done) -> bool:
+        """Capture, and begin to write; this worker holds what the last step has made. Answers whether training goes on.
+        Collective."""
         self._writer.wait()
         held, part = self._held, Part()
         last = done.last
@@ -230,7 +277,22 @@ class WorkerCuts:
             part.put(OPTIMIZER, held.updater.state())
         for position, exchange in enumerate(held.distinct):
             part.put(f"exchange-{position}", exchange.state())
+        if self._word.cut:
+            self._meeting.capture(done.steps)
+        else:
+            self._rhythm.cut(time.monotonic())
         self._writer.write(done.steps, part)
+        return not (self._word.ends and self._ends(done.steps))
+
+    def _ends(self, steps: int) -> bool:
+        """Whether the attempt ends with the cut after so many steps: it is whole."""
+        self._writer.wait()
+        word = self._meeting.hear(lambda: Word(ends=self._writer.whole))
+        if self._first and word.ends:
+            self._preemption.done(steps)
+        elif self._first:
+            self._preemption.failed(time.monotonic())
+        return word.ends
 
     def close(self) -> None:
         """Training is over."""
@@ -238,21 +300,24 @@ class WorkerCuts:
 
 
 def worker_cuts(
-    launch: Launch, rank: int, model: nn.Module, held: Held, device: torch.device, total_steps: int
+    launch: Launch, rank: int, model: nn.Module, held: Held, device: torch.device, total_steps: int,
+    meeting: Meeting | None,
 ) -> NoCuts | WorkerCuts:
     """See `WorkerCuts`."""
-    if launch.cut_every is None:
+    if meeting is None:
         return NoCuts()
-    return WorkerCuts(launch, rank, model, held, device, total_steps)
+    return WorkerCuts(launch, rank, model, held, device, total_steps, meeting)
 
 
-def _check(every: int, model: nn.Module) -> None:
+def _check(launch: Launch, model: nn.Module) -> None:
     """Raises UserError where a module has a state of its own, which may be anything."""
+    asked = launch.job.checkpoint.asked
+    assert asked is not None
     for name, module in model.named_modules():
         if type(module).get_extra_state is not nn.Module.get_extra_state:
             raise UserError(
-                "checkpoint.every_steps",
-                every,
+                f"checkpoint.{asked[0]}",
+                asked[1],
                 f"{name or 'the model'} has a state of its own (get_extra_state), which is not captured yet",
-                "Keep it in buffers, or leave checkpoint.every_steps out",
+                f"Keep it in buffers, or leave checkpoint.{asked[0]} out",
             )

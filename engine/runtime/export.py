@@ -94,7 +94,9 @@ class SavedCut:
         spec, first = self._launch.job.optimizer, self._read(worker_part(0), PARAMETER, OPTIMIZER)
         parameters = first.under(PARAMETER)
         optimizer = build_optimizer(spec, parameters.items())
-        load_state(optimizer, parameters, {**self._served(parameters), **first.under(OPTIMIZER)})
+        state, order = {**self._served(parameters), **first.under(OPTIMIZER)}, list(parameters)
+        in_order = sorted(state.items(), key=lambda item: order.index(item[0].rpartition("/")[0]))
+        load_state(optimizer, parameters, dict(in_order))
         total = json.loads(first.texts[DONE]).get("total")
         if total is not None:
             apply_hyper(optimizer, HyperSchedule(spec, self._launch.job.schedule, total).at(self.step))

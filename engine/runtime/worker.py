@@ -116,7 +116,9 @@ class Worker:
             tell_length(base.endpoint, base.servers, loader.steps)
         replica = parts.replica(place, model, initial, loader.steps)
         initial.forget()
-        cuts = worker_cuts(self._launch, parts.rank, model, parts.held, parts.device, loader.steps)
+        cuts = worker_cuts(
+            self._launch, parts.rank, model, parts.held, parts.device, loader.steps, parts.meeting
+        )
         passes, measure = place.open(replica, loader.steps)
         gc.collect()
         gc.freeze()  # what is here now is here to stay: the collector need not look at it again and again
@@ -156,7 +158,7 @@ class Worker:
             outcome = trainer.train(done)
         cuts.close()
         elsewhere = place.end()
-        if subject.pace is None:
+        if subject.pace is None and not outcome.preempted:
             with replica.common():
                 self._save(model, self._alone() if self._goes_on else place.team, elsewhere)
         replica.close()

@@ -15,9 +15,11 @@ from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
 from engine.runtime.cuts import Held, WorkerCuts
 from engine.runtime.evaluation import write_state
+from engine.runtime.meeting import Meeting
 from engine.runtime.trainer import Done
 from tests.backend.job_specs import submit
 from tests.backend.posted_run import Posted, end_attempt, start_attempt
+from tests.engine.test_export import Nowhere
 from tests.jobs import describe, plan_of
 
 
@@ -46,7 +48,8 @@ def test_a_job_says_which_checkpoints_it_has_and_answers_its_model(api: TestClie
     assert nothing.status_code == 409
     assert "there is no model of it yet" in nothing.json()["detail"]
     model = nn.Linear(2, 3)
-    cuts = WorkerCuts(launch, 0, model, Held(), torch.device("cpu"), 9)
+    meeting = Meeting(Nowhere(), rank=0, workers=1, shards=(), deadline_s=1)
+    cuts = WorkerCuts(launch, 0, model, Held(), torch.device("cpu"), 9, meeting)
     for step in (1, 2, 3):
         cuts.take(Done(steps=step))
     cuts.close()

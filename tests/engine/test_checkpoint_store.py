@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from engine.checkpoint.shard_cuts import ShardCuts
 from engine.checkpoint.store import MANIFEST, Store
 from engine.checkpoint.writer import Writer
 from engine.errors import UserError
+from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.optimizers import OPTIMIZERS
 from engine.plan.updates import OptimizerSpec, ScheduleSpec
 from engine.state import random_state
@@ -312,9 +314,13 @@ def test_what_cannot_be_saved_yet_is_refused_with_the_reason(what: str) -> None:
     with pytest.raises(UserError, match="every_steps") as refused:
         plan_of(spec)
     assert why in str(refused.value)
+    if what != "between averages":  # that is a matter of steps
+        with pytest.raises(UserError, match="every_seconds") as refused:
+            plan_of(replace(spec, checkpoint=CheckpointSpec(every_seconds=4)))
+        assert why in str(refused.value)
 
 
-@pytest.mark.parametrize(("field", "value"), [("every_steps", 0), ("keep", 0), ("keep", 1001)])
+@pytest.mark.parametrize(("field", "value"), [("every_steps", 0), ("every_seconds", 0), ("every_seconds", float("inf")), ("keep", 0), ("keep", 1001)])
 def test_numbers_that_are_none(field: str, value: int) -> None:
     with pytest.raises(UserError, match=field):
         job(checkpoint={field: value})

@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,26 +104,47 @@ def places(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def goes_on(case: Case, tmp_path: Path) -> None:
-    """From the older checkpoint, where a bit of the newer one is another; the attempt makes that one again."""
+def goes_on(case: Case, tmp_path: Path, steps: Sequence[int] = (4, 8)) -> None:
+    """From the last checkpoint but one, where a bit of the last one is another; the attempt makes that one again.
+    `steps`: those that are kept."""
     spec, folder = spec_of(case, tmp_path), tmp_path / "checkpoints"
     expected = succeeded(attempt(spec, tmp_path / "1", folder))
-    assert [path.name for path in places(folder)] == ["step-0000000004", "step-0000000008"]
+    assert [path.name for path in places(folder)] == [f"step-{step:010d}" for step in steps]
     path = next(places(folder)[-1].glob("worker-*.safetensors"))
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     again = attempt(spec, tmp_path / "2", folder)
     equal(succeeded(again), expected)
-    assert again.launch.resumed == 4
+    assert again.launch.resumed == steps[-2]
     assert again.summary()["steps"] == STEPS
-    assert "goes on from the checkpoint of step 4" in again.logs()
+    assert f"goes on from the checkpoint of step {steps[-2]}" in again.logs()
     assert (places(folder)[-1] / MANIFEST).exists()
+
+
+def by_the_clock(case: Case) -> Case:
+    """Whose seconds are over with every step."""
+    strategy, options, more = case
+    return strategy, options, {**more, "checkpoint": {"every_seconds": 1e-9, "keep": 3}}
 
 
 @pytest.mark.usefixtures("gang_lane")
 def test_going_on_from_a_checkpoint_changes_no_bit(tmp_path: Path) -> None:
     goes_on(CASES["ring, one-bit"], tmp_path)
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_going_on_from_a_checkpoint_by_the_clock_changes_no_bit(tmp_path: Path) -> None:
+    goes_on(by_the_clock(CASES["p3, one-bit"]), tmp_path, (9, 10, 11))
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("case", [*CASES, *MORE])
+def test_cuts_by_the_clock_change_no_bit_whatever_the_strategy(case: str, tmp_path: Path) -> None:
+    one = {**CASES, **MORE}[case]
+    period = one[1].get("period", 1)
+    goes_on(by_the_clock(one), tmp_path, [*range(period, STEPS, period)][-3:])
 
 
 @pytest.mark.soak
