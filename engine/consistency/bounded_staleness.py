@@ -48,7 +48,7 @@ class BoundedStaleness:
 
     def __init__(self, bound: int, *, apply: Literal["arrival", "clock"] = "arrival") -> None:
         """`bound`: s, at least 0."""
-        self._bound = bound
+        self._bound = self.most_ahead = bound
         self._by_clock = apply == "clock"
 
     @classmethod

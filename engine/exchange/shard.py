@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -47,6 +47,7 @@ class Shard:
         Message.LOST,
         Message.RETURNED,
         Message.CAPTURE,
+        Message.PAUSED,
     )
 
     def __init__(
@@ -79,9 +80,7 @@ class Shard:
         self._recording = recording
         self._deterministic = deterministic
         self._deadline_s = deadline_s
-        self._record = record
-        self._lost = lost
-        self._cuts = cuts
+        self._record, self._lost, self._cuts = record, lost, cuts
         self._incarnation = dict.fromkeys(range(workers), 0)
         """By rank: of whom messages are. Nothing comes of a lost one after the word that it has returned."""
         self._first = dict.fromkeys(range(workers), 0)
@@ -128,7 +127,10 @@ class Shard:
             self._on_returned(header)
             return
         if header.kind == Message.CAPTURE:
-            self._on_capture(header)
+            self._capture(header.step, (header.origin,))
+            return
+        if header.kind == Message.PAUSED:
+            self._look_for_cut(header)
             return
         rooms = self._rooms[header.unit]
         room = rooms[header.part] if header.kind == Message.PUSH and len(rooms) > 1 else rooms[-1]
@@ -156,20 +158,25 @@ class Shard:
                 raise RuntimeError(str(error)) from error
         for instruction in found:
             self._carry_out(room, instruction, header, payload)
+        if header.kind == Message.PUSH:
+            self._look_for_cut(None)
 
-    def _on_capture(self, header: Header) -> None:
-        """Worker 0 has had all answers to the last step, and nobody contributes to the next one before it hears of us."""
-        assert self._cuts is not None
-        for index, rooms in self._rooms.items():
-            self._cuts.at(index, header.step, partial(states_of, rooms))
-        done = Header(
-            kind=Message.CAPTURED,
-            lane=Lane.WORKER,
-            origin=self._endpoint.index,
-            step=header.step,
-            priority=header.priority,
-        )
-        self._endpoint.send(header.origin, done)
+    def _look_for_cut(self, paused: Header | None) -> None:
+        """Capture what workers that drift have contributed before they `paused`, once all of it has come."""
+        if self._cuts is None:
+            return
+        if paused is not None:
+            self._cuts.paused(paused.origin, paused.step, paused.part)
+        clocks = (room.home.clocks.contributed for room in self._every_room())
+        if (cut := self._cuts.complete(self._workers, clocks)) is not None:
+            self._capture(cut, range(self._workers))
+
+    def _capture(self, cut: int, peers: Iterable[int]) -> None:
+        """Nobody contributes anything before it hears of this."""
+        for index, rooms in self._rooms.items() if self._cuts else ():
+            self._cuts.at(index, cut, partial(states_of, rooms))
+        for peer in peers:
+            self._endpoint.send(peer, Header(Message.CAPTURED, self._endpoint.index, Lane.WORKER, cut))
 
     def _waits_from_now(self, room: Room) -> None:
         if not room.home.waits:

@@ -17,6 +17,7 @@ from engine.coordination.gather import Gather
 from engine.coordination.team import Team
 from engine.exchange.base import Counts, Exchange, Surroundings, Versioned
 from engine.exchange.native import join_process_group
+from engine.exchange.server import ServerExchange
 from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.instrumentation.writes import Writes
@@ -204,7 +205,7 @@ class Assembly:
         memory = PinnedMemory(trainable, carriers, versions.fail) if cuda else HostMemory(trainable, carriers)
         captures = captures_of(model, launch, choices)
         layers = layers_of(
-            self._launch.model, choices, trainable, self.job.optimizer, version=self.saved.step
+            self._launch.model, choices, trainable, self.job.optimizer, version=self.saved.version
         )
         served = [name for layer in layers if layer.updater is None for name in layer.parameters]
         writes = self._writes(model, trainable, served)
@@ -228,7 +229,7 @@ class Assembly:
             together=launch.profile is None,
             contributions=remembered,
         )
-        versions.begin_at(self.saved.step)
+        versions.begin_at(self.saved.version)
         self.saved.give(held)
         return replica
 
@@ -240,6 +241,18 @@ class Assembly:
         units = [choice.unit for choice in load_choices(self._launch).values()]
         self._rejoin.check(checksum)
         return self._rejoin.join(self.exchanges, units, self.versions)
+
+    def catch_up(self) -> int:
+        """The first step. Where workers drift, and go on from a checkpoint, this one waits for what the servers have."""
+        step = self.saved.step
+        if step != self.saved.version:
+            assert self.versions is not None
+            for exchange in dict.fromkeys(self.exchanges.values()):
+                if isinstance(exchange, ServerExchange):
+                    exchange.join(step)
+            units = [choice.unit for choice in load_choices(self._launch).values()]
+            self.versions.wait(units, step, lambda unit: self.exchanges[unit.index].missing(unit))
+        return step
 
     def begins(self) -> Callable[[int], None]:
         """Told of each step: with which random states it begins, where servers record what their updates consist of."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -34,12 +34,13 @@ from engine.checkpoint.preemption import Preemption
 from engine.checkpoint.rhythm import Rhythm, Word, first_meeting
 from engine.checkpoint.shard_cuts import ShardCuts
 from engine.checkpoint.writer import Writer
+from engine.consistency.policies import policy_of
 from engine.errors import UserError
 from engine.exchange.base import Exchange, Resumes
 from engine.launch import PATIENCE_S, Launch
-from engine.plan.consistency import trains_alone
+from engine.plan.consistency import drifts, trains_alone
 from engine.replica.contributions import Contributions
-from engine.runtime.meeting import Meeting
+from engine.runtime.meeting import Meeting, Pause
 from engine.runtime.party import home_of, load_choices
 from engine.runtime.trainer import Done, Measured
 from engine.state import random_state
@@ -107,7 +108,8 @@ def shard_cuts(launch: Launch, index: int, units: Mapping[int, object]) -> Shard
     if not launch.has_cuts or not units:
         return None
     writer = Writer(launch.cuts(), shard_part(index))
-    return ShardCuts(writer, every=launch.job.checkpoint.every_steps, units=units.keys(), first=launch.resumed or 0)
+    every = None if drifts(launch.consistency) else launch.job.checkpoint.every_steps
+    return ShardCuts(writer, every=every, units=units.keys(), first=launch.resumed or 0)
 
 
 def saved_shard(launch: Launch, index: int) -> dict[str, Tensor]:
@@ -125,7 +127,7 @@ class Noting(Protocol):
 class Fresh:
     """A worker that begins: nothing has been saved."""
 
-    step = 0
+    step = version = 0
 
     def give_parameters(self, model: nn.Module) -> None:
         """They stay."""
@@ -148,8 +150,11 @@ class Saved:
         step = launch.resumed
         assert step is not None
         store = launch.cuts()
-        self.step = step
         self._own = parts.read(store.part(step, worker_part(rank)))
+        self.step: int = json.loads(self._own.texts[DONE]).get("steps", step)
+        """Its own, where workers drift."""
+        self.version = 0 if drifts(launch.consistency) else self.step
+        """The step for which it holds parameters; where workers drift it asks for them."""
         self._common = self._own if rank == 0 else parts.read(store.part(step, worker_part(0)))
         self._optimizer = self._own if trains_alone(launch.consistency) else self._common
 
@@ -201,6 +206,10 @@ class NoCuts:
     def take(self, done: Done) -> bool:
         raise AssertionError(f"no cut is due after {done.steps} steps")
 
+    def leaving(self) -> bool:
+        """Never."""
+        return False
+
     def close(self) -> None:
         """Nothing is written."""
 
@@ -227,6 +236,8 @@ class WorkerCuts:
         self._rhythm = Rhythm(every_s=spec.every_seconds, period=period, begun=begun, now_s=time.monotonic())
         self._next = first_meeting(begun, period)
         self._word = Word()
+        self._drifts = drifts(launch.consistency)
+        self._ahead = policy_of(launch.consistency, launch.job.cluster.workers).most_ahead
         self._preemption = Preemption(launch.directory)
         self._total = total_steps
         self._model = model
@@ -239,12 +250,27 @@ class WorkerCuts:
         )
 
     def due(self, steps: int) -> bool:
-        """Whether there is a cut after so many steps; none after the last. Collective."""
-        self._word = Word()
+        """Whether there is a cut after so many steps; none after the last. In lockstep collective."""
         if steps >= self._total:
             return False
-        if steps == self._next:
-            self._word = self._meeting.hear(partial(self._say, steps))
+        if not self._drifts:
+            return self._wanted(steps, self._meeting.hear)
+        if self._first and self._meeting.pause is None and self._wanted(steps, lambda say: say()):
+            cut = steps if self._ahead is None else steps + self._ahead + 2
+            if cut < self._total:
+                self._meeting.say_pause(Pause(cut, 0 if self._ahead is None else cut, self._word.ends))
+        pause = self._meeting.pause
+        return pause is not None and steps >= pause.after
+
+    def leaving(self) -> bool:
+        """Whether there is a cut behind the last step."""
+        return self._drifts and not self._meeting.may_leave()
+
+    def _wanted(self, steps: int, hear: Callable[[Callable[[], Word]], Word]) -> bool:
+        """Whether a cut is wanted after so many steps."""
+        self._word = Word()
+        if steps >= self._next:
+            self._word = hear(partial(self._say, steps))
             self._next = self._word.next
         return self._word.cut or (self._every is not None and steps % self._every == 0)
 
@@ -256,10 +282,16 @@ class WorkerCuts:
         """Capture, and begin to write; this worker holds what the last step has made. Answers whether training goes on.
         Collective."""
         self._writer.wait()
+        cut, ends = self._hold(done.steps)
         held, part = self._held, Part()
         last = done.last
         part.texts[DONE] = json.dumps(
-            {"samples": done.samples, "last": None if last is None else list(last), "total": self._total}
+            {
+                "steps": done.steps,
+                "samples": done.samples,
+                "last": None if last is None else list(last),
+                "total": self._total,
+            }
         )
         part.texts[MODEL] = model_state.described(self._model)
         part.put(_RANDOM, random_state.state(self._device))
@@ -277,19 +309,26 @@ class WorkerCuts:
             part.put(OPTIMIZER, held.updater.state())
         for position, exchange in enumerate(held.distinct):
             part.put(f"exchange-{position}", exchange.state())
-        if self._word.cut:
-            self._meeting.capture(done.steps)
-        else:
-            self._rhythm.cut(time.monotonic())
-        self._writer.write(done.steps, part)
-        return not (self._word.ends and self._ends(done.steps))
+        self._writer.write(cut, part)
+        return not (ends and self._ends(cut))
 
-    def _ends(self, steps: int) -> bool:
-        """Whether the attempt ends with the cut after so many steps: it is whole."""
+    def _hold(self, steps: int) -> tuple[int, bool]:
+        """Nobody goes on before all that is captured on shards is, but for what these capture by themselves. Answers the
+        cut, and whether the attempt is to end with it."""
+        self._rhythm.cut(time.monotonic())
+        if self._drifts:
+            pause = self._meeting.stop(steps)
+            return pause.cut, pause.ends
+        if self._word.cut:
+            self._meeting.capture(steps)
+        return steps, self._word.ends
+
+    def _ends(self, cut: int) -> bool:
+        """Whether the attempt ends with the cut: it is whole."""
         self._writer.wait()
         word = self._meeting.hear(lambda: Word(ends=self._writer.whole))
         if self._first and word.ends:
-            self._preemption.done(steps)
+            self._preemption.done(cut)
         elif self._first:
             self._preemption.failed(time.monotonic())
         return word.ends

@@ -32,10 +32,11 @@ from engine.checkpoint.part import Part
 from engine.checkpoint.store import MANIFEST, SUFFIX, DamagedError
 from engine.coordination.buffers import average
 from engine.errors import UserError
-from engine.exchange.room import optimizer_states
+from engine.exchange.room import optimizer_states, parameter_pieces
 from engine.launch import Launch
+from engine.plan.consistency import drifts
 from engine.plan.optimizers import SCALAR_STATE
-from engine.plan.plan import Plan
+from engine.plan.units import Unit
 from engine.regular import open_regular
 from engine.runtime.cuts import (
     BUFFER,
@@ -80,6 +81,11 @@ class SavedCut:
             rule = "an earlier version wrote this checkpoint, without the names of the model's state_dict"
             raise UserError("step", self.step, rule, "Name a checkpoint of a job that was started since")
         others = (worker_part(rank) for rank in range(1, self._launch.job.cluster.workers))
+        if drifts(self._launch.consistency):  # servers have what all have contributed, and worker 0 what it has read
+            for unit, state in self._served():
+                for segment, held in parameter_pieces(unit, state):
+                    whole = first.tensors[f"{PARAMETER}/{segment.parameter}"]
+                    whole.view(-1)[segment.start : segment.stop] = held
         averaged = _averaged([first, *(self._read(name, BUFFER) for name in others)])
         places: dict[str, str | None] = json.loads(first.texts[STATE])
         _check_tensors([name for name, place in places.items() if place is None])
@@ -94,7 +100,7 @@ class SavedCut:
         spec, first = self._launch.job.optimizer, self._read(worker_part(0), PARAMETER, OPTIMIZER)
         parameters = first.under(PARAMETER)
         optimizer = build_optimizer(spec, parameters.items())
-        state, order = {**self._served(parameters), **first.under(OPTIMIZER)}, list(parameters)
+        state, order = {**self._served_optimizer(parameters), **first.under(OPTIMIZER)}, list(parameters)
         in_order = sorted(state.items(), key=lambda item: order.index(item[0].rpartition("/")[0]))
         load_state(optimizer, parameters, dict(in_order))
         total = json.loads(first.texts[DONE]).get("total")
@@ -102,27 +108,31 @@ class SavedCut:
             apply_hyper(optimizer, HyperSchedule(spec, self._launch.job.schedule, total).at(self.step))
         return plain_state(optimizer)
 
-    def _served(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _served_optimizer(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What servers keep beside pieces of `parameters`, put together. Of a piece that was never updated there is
         nothing, as if it had been zero."""
         found: dict[str, Tensor] = {}
-        plan = self._launch.plan
+        for unit, state in self._served():
+            for segment, slot, held in optimizer_states(unit, state):
+                name, whole = f"{segment.parameter}/{slot}", parameters[segment.parameter]
+                if slot in SCALAR_STATE:
+                    found[name] = torch.maximum(found[name], held) if name in found else held
+                    continue
+                if name not in found:
+                    found[name] = torch.zeros(whole.shape, dtype=held.dtype)
+                found[name].view(-1)[segment.start : segment.stop] = held
+        return found
+
+    def _served(self) -> Iterator[tuple[Unit, dict[str, Tensor]]]:
+        """Each unit that a server updates, and what it has of it."""
         by_shard = defaultdict(list)
-        for choice in load_choices(self._launch).values() if isinstance(plan, Plan) else ():
+        for choice in load_choices(self._launch).values():
             if choice.flow.answer == "parameters" and choice.unit.shard is not None:
                 by_shard[choice.unit.shard].append(choice.unit)
         for shard, units in by_shard.items():
             state = self._read(shard_part(shard)).tensors
             for unit in units:
-                for segment, slot, held in optimizer_states(unit, parts.under(state, str(unit.index))):
-                    name, whole = f"{segment.parameter}/{slot}", parameters[segment.parameter]
-                    if slot in SCALAR_STATE:
-                        found[name] = torch.maximum(found[name], held) if name in found else held
-                        continue
-                    if name not in found:
-                        found[name] = torch.zeros(whole.shape, dtype=held.dtype)
-                    found[name].view(-1)[segment.start : segment.stop] = held
-        return found
+                yield unit, parts.under(state, str(unit.index))
 
     def _read(self, name: str, *prefixes: str) -> Part:
         """A party's part; of its tensors those under `prefixes`, without any all."""

@@ -168,6 +168,10 @@ class Cuts(Protocol):
         """Whether it is, after so many steps."""
         ...
 
+    def leaving(self) -> bool:
+        """Whether it is once more, behind the last step."""
+        ...
+
     def take(self, done: Done) -> bool:
         """This worker holds what the last step has made. Answers whether training goes on."""
         ...
@@ -273,6 +277,9 @@ class Trainer:
                 preempted = not self._cuts.take(Done(steps=steps, samples=samples, last=last))
                 if preempted:
                     break
+        while not preempted and self._cuts.leaving():
+            replica.settle()
+            preempted = not self._cuts.take(Done(steps=steps, samples=samples, last=last))
         replica.finish()
         if self._meanwhile is not None:
             reached = self._meanwhile.agree(reached)

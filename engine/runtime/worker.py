@@ -215,7 +215,7 @@ class Worker:
             told=self._parts.tells_of_loss(),
             returned=(lambda rank, _: stop.tell_again(rank)) if stop and first else None,
         )
-        return self._launch.resumed or 0
+        return self._parts.catch_up()
 
     def _straggler(self, slowness: Slowness) -> Straggler:
         plan = self._launch.plan

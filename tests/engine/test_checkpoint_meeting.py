@@ -125,21 +125,28 @@ class End:
 
 
 class Captures:
-    """A shard that captures when it is told to, in a thread of its own."""
+    """A shard that captures when it is told to, or when so many workers have stopped, in a thread of its own."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: End, workers: int = 0) -> None:
         self._end = end
+        self._workers = workers
+        self.paused: dict[int, int] = {}
         self.told = threading.Event()
         self.may = threading.Event()
 
     def handle(self, header: Header, payload: None) -> None:
+        cut, told = header.step, [0]
+        if header.kind == Message.PAUSED:
+            cut, self.paused[header.origin] = header.part, header.step
+            told = list(range(self._workers))
+            if len(self.paused) < self._workers:
+                return
+
         def capture() -> None:
             self.told.set()
             self.may.wait(10)
-            done = Header(
-                kind=Message.CAPTURED, lane=Lane.WORKER, origin=self._end.index, step=header.step
-            )
-            self._end.send(0, done)
+            for peer in told:
+                self._end.send(peer, Header(Message.CAPTURED, self._end.index, Lane.WORKER, cut))
 
         threading.Thread(target=capture, daemon=True).start()
 

@@ -286,14 +286,22 @@ def test_random_numbers_go_on_as_if_they_had_never_stopped(tmp_path: Path) -> No
     assert [draw(), draw()] == expected
 
 
+DEDICATED = {"where": "dedicated", "servers": 1}
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "ddp": ({"strategy": {"name": "ddp"}}, "what ddp keeps inside of PyTorch"),
     "fsdp": ({"strategy": {"name": "fsdp"}}, "what fsdp keeps inside of PyTorch"),
-    "asynchronous": (
-        {"strategy": {"name": "async-sgd"}},
-        "under asynchronous workers are in different steps",
+    "decentralized": (
+        {"strategy": {"name": "decentralized-async"}},
+        "what workers have sent one another under own-pace",
     ),
-    "decentralized": ({"strategy": {"name": "decentralized-async"}}, "workers are in different steps"),
+    "lost workers": (
+        {"strategy": {"name": "async-sgd", "options": DEDICATED}, "cluster": {"workers": 2, "worker_loss": "go-on"}},
+        "a part of every worker",
+    ),
+    "good enough": (
+        {"strategy": {"name": "bounded-staleness"}, "training": {"target_accuracy": 0.9}},
+        "training.target_accuracy may end one",
+    ),
     "streaming": ({"strategy": {"name": "streaming-diloco"}}, "an average is under way in every step"),
     "between averages": (
         {"strategy": {"name": "diloco", "options": {"period": 3}}},
@@ -310,7 +318,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_saved_yet_is_refused_with_the_reason(what: str) -> None:
     changes, why = REFUSED[what]
-    spec = job(cluster={"workers": 2}, checkpoint={"every_steps": 4}, **changes)
+    spec = job(**{"cluster": {"workers": 2}, "checkpoint": {"every_steps": 4}, **changes})
     with pytest.raises(UserError, match="every_steps") as refused:
         plan_of(spec)
     assert why in str(refused.value)
