@@ -7,6 +7,7 @@ from typing import IO
 
 from backend.connection import Connection
 from backend.schemas.checkpoints import Checkpoints, Exported
+from backend.schemas.jobs import Job
 
 
 class CheckpointClient(Connection):
@@ -15,6 +16,10 @@ class CheckpointClient(Connection):
     def checkpoints(self, job_id: str) -> Checkpoints:
         """Of which steps a job's model can be exported."""
         return self._read(Checkpoints, "GET", f"/jobs/{job_id}/checkpoints")
+
+    def preempt(self, job_id: str) -> Job:
+        """Let a job that runs make room for others: it ends its attempt with a checkpoint, and queues again."""
+        return self._read(Job, "POST", f"/jobs/{job_id}/preempt", json={})
 
     def export(
         self,

@@ -10,6 +10,7 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   ready                  where the job goes on without a worker: written once every process is ready to
   joined/<party>.<n>.json  from which step on a worker contributes that was lost n times and has joined again
   spool/                 telemetry batches that the server has not acknowledged
+  preempt.json           that the attempt is to end with a checkpoint; preempted.json: that it has, and after which step
   resumed.json           from which step's checkpoint the attempt goes on, where it goes on from one
   checkpoints/           the job's checkpoints (`engine/checkpoint/store.py`), unless they lie elsewhere
   result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)

@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
     "tag": "labels:tag",
     "note": "labels:note",
     "cancel": "jobs:cancel",
+    "preempt": "jobs:preempt",
     "delete": "jobs:delete",
     "record": "jobs:record",
     "top": "top:top",

@@ -101,3 +101,27 @@ def test_a_file_of_a_name_that_is_none_of_ours_is_no_checkpoint(api: TestClient,
     (tmp_path / "checkpoints" / "step-0000000008" / "manifest.json").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").write_text(json.dumps({**said, "step": 8}))
     assert api.get(f"/api/v1/jobs/{posted.job_id}/checkpoints").json()["items"] == []
+
+
+def test_a_job_that_runs_and_has_checkpoints_makes_room(api: TestClient, tmp_path: Path) -> None:
+    without = submit(api, "none")["id"]
+    queued = api.post(f"/api/v1/jobs/{without}/preempt", json={})
+    assert queued.status_code == 409
+    assert "only a job that runs makes room" in queued.json()["detail"]
+    start_attempt(api, without, tmp_path / "other")
+    refused = api.post(f"/api/v1/jobs/{without}/preempt", json={})
+    assert refused.status_code == 409
+    assert "it would begin at step 0 again" in refused.json()["detail"]
+    posted, _ = begun(api, tmp_path)
+    revisions = set()
+    for _ in range(2):
+        answer = api.post(f"/api/v1/jobs/{posted.job_id}/preempt", json={})
+        assert answer.status_code == 200, answer.text
+        asked = answer.json()
+        assert (asked["state"], asked["reason"]) == ("preempting", "preempted")
+        assert [one["state"] for one in asked["attempts"]] == ["preempting"]
+        revisions.add(asked["revision"])
+    assert len(revisions) == 1
+    assert api.get("/api/v1/jobs", params={"state": "preempting", "text": "Ring"}).json()["items"]
+    cancelled = api.post(f"/api/v1/jobs/{posted.job_id}/cancel", json={}).json()
+    assert cancelled["state"] == "stopping_cancelled"

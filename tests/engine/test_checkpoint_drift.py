@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from engine.checkpoint import part as parts
+from engine.checkpoint import preemption
 from engine.consistency.asynchronous import Asynchronous
 from engine.consistency.bounded_staleness import BoundedStaleness
 from engine.consistency.policy import Policy
@@ -202,6 +203,24 @@ def test_no_contribution_is_lost_or_applied_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_no_contribution_is_lost_or_applied_twice_whatever_the_mode(case: str, tmp_path: Path) -> None:
     goes_on(*CASES[case], tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("case", ["softsync", "bounded", "async-sgd"])
+def test_a_preempted_job_goes_on(case: str, tmp_path: Path) -> None:
+    spec = spec_of(CASES[case][0], tmp_path, steps=STEPS, every=STEPS)
+    folder = tmp_path / "checkpoints"
+    first = attempt(spec, tmp_path / "1", folder, lambda gang: preemption.ask(tmp_path / "1"))
+    assert first.end.status == "succeeded", f"{first.end.reason}\n{first.logs()}"
+    cut = preemption.preempted_step(tmp_path / "1")
+    assert cut is not None
+    again = attempt(spec, tmp_path / "2", folder)
+    succeeded(again)
+    assert again.launch.resumed == cut
+    both = contributions(first.updates()) + contributions(again.updates())
+    units = {unit.index for unit in again.units}
+    assert both == Counter((u, rank, step) for u in units for rank in range(WORKERS) for step in range(STEPS))
 
 
 @pytest.mark.soak

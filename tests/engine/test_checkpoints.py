@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from engine import launch as launches
+from engine.checkpoint import preemption
 from engine.checkpoint.store import MANIFEST
 from engine.gang.gang import Gang
 from engine.plan.job import JobSpec
@@ -133,9 +134,32 @@ def test_going_on_from_a_checkpoint_changes_no_bit(tmp_path: Path) -> None:
     goes_on(CASES["ring, one-bit"], tmp_path)
 
 
+def makes_room(case: Case, tmp_path: Path) -> None:
+    """Asked from the beginning, it ends with a checkpoint where workers first meet."""
+    folder = tmp_path / "checkpoints"
+    spec = spec_of(case, tmp_path, every=STEPS)
+    expected = succeeded(attempt(spec, tmp_path / "1", tmp_path / "others"))
+    preempted = attempt(spec, tmp_path / "2", folder, lambda gang: preemption.ask(tmp_path / "2"))
+    assert preempted.end.status == "succeeded", f"{preempted.end.reason}\n{preempted.logs()}"
+    step = case[1].get("period", 1)
+    assert preemption.preempted_step(tmp_path / "2") == step
+    assert not (preempted.launch.result / "model.pt").exists()
+    again = attempt(spec, tmp_path / "3", folder)
+    equal(succeeded(again), expected)
+    assert again.launch.resumed == step
+    assert preemption.preempted_step(tmp_path / "3") is None
+
+
 @pytest.mark.usefixtures("gang_lane")
-def test_going_on_from_a_checkpoint_by_the_clock_changes_no_bit(tmp_path: Path) -> None:
-    goes_on(by_the_clock(CASES["p3, one-bit"]), tmp_path, (9, 10, 11))
+def test_a_preempted_job_goes_on_and_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
+    makes_room(CASES["p3, one-bit"], tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("case", MORE)
+def test_a_preempted_job_goes_on_whatever_the_strategy(case: str, tmp_path: Path) -> None:
+    makes_room(MORE[case], tmp_path)
 
 
 @pytest.mark.soak

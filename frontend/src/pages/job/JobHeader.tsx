@@ -15,6 +15,7 @@ import { namesApart } from "../../lib/apart";
 import { isLive } from "../../lib/jobState";
 import { CancelJob } from "./CancelJob";
 import { JobLabels } from "./JobLabels";
+import { PreemptButton } from "./PreemptButton";
 import { RecordButton } from "./RecordButton";
 
 /** Ranges of missing detail that are named. */
@@ -79,6 +80,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
             Launch another
           </LinkButton>
           {job.state === "running" && <RecordButton job={job} />}
+          {job.state === "running" && hasCheckpoints(job) && <PreemptButton job={job} />}
           {isLive(job.state) ? (
             <CancelJob job={job} />
           ) : (
@@ -129,6 +131,10 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
       )}
     </Stack>
   );
+}
+
+function hasCheckpoints({ spec: { checkpoint } }: Job): boolean {
+  return checkpoint.every_steps !== null || checkpoint.every_seconds !== null;
 }
 
 function Baseline({ of, id }: { of: Job; id: string }) {
