@@ -85,7 +85,8 @@ class Message(IntEnum):
     CAPTURED = 29
     """A shard has captured its state [none; `step` is the cut's]: who hears it may go on."""
     PAUSE = 30
-    """Worker 0 tells workers that drift to stop for a checkpoint [none; JSON in meta]; `step` is the cut's."""
+    """Worker 0 tells workers that drift to stop for a checkpoint, and they say that they have heard it [none; JSON in
+    meta]; `step` is the cut's."""
     PAUSED = 31
     """A worker that drifts contributes nothing to its `step` before it hears that a shard has captured [none; `part` is
     the cut's step]."""

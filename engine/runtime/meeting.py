@@ -72,9 +72,10 @@ class Meeting:
         """There is no payload."""
 
     def handle(self, header: Header, payload: Payload) -> None:
-        if header.kind == Message.PAUSE:
+        if header.kind == Message.PAUSE and self._rank > 0:
             after, ends = json.loads(header.meta)
             self._pause = Pause(header.step, after, ends)
+            self._send(0, Lane.WORKER, Message.PAUSE, header.step)
         elif header.kind == Message.LEAVE and self._rank == 0:
             with self._saying:  # behind a pause that has been said, of which it hears first
                 self._left = True
@@ -122,7 +123,8 @@ class Meeting:
         return self._pause
 
     def say_pause(self, pause: Pause) -> bool:
-        """Of worker 0: all stop. False: somebody has left already, and nobody does."""
+        """Of worker 0: all stop, and know it before worker 0 begins another step. False: somebody has left already, and
+        nobody does."""
         with self._saying:
             if self._left:
                 return False
@@ -130,7 +132,10 @@ class Meeting:
             meta = json.dumps([pause.after, pause.ends]).encode()
             for rank in range(1, self._workers):
                 self._send(rank, Lane.WORKER, Message.PAUSE, pause.cut, meta)
-            return True
+        for rank in range(1, self._workers):
+            late = f"worker {rank} did not hear of a checkpoint within {self._arrived.deadline_s:.0f} s"
+            self._arrived.take((Message.PAUSE, pause.cut, rank), late)
+        return True
 
     def stop(self, clock: int) -> Pause:
         """Return once every shard has captured what all workers have contributed; this one `clock` steps."""

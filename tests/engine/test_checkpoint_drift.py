@@ -207,7 +207,7 @@ def test_no_contribution_is_lost_or_applied_twice_whatever_the_mode(case: str, t
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("gang_lane")
-@pytest.mark.parametrize("case", ["softsync", "bounded", "async-sgd"])
+@pytest.mark.parametrize("case", ["bounded", "async-sgd", "bounded, by clock"])
 def test_a_preempted_job_goes_on(case: str, tmp_path: Path) -> None:
     spec = spec_of(CASES[case][0], tmp_path, steps=STEPS, every=STEPS)
     folder = tmp_path / "checkpoints"
