@@ -20,7 +20,10 @@ def check_checkpoint(plan: Plan | Wrapper, job: JobSpec) -> None:
     if job.fidelity != "train":
         raise _refused(asked, "a rehearsal learns nothing, so there is nothing to go on from", _WITHOUT)
     if isinstance(plan, Wrapper):
-        rule = f"what {plan.runner} keeps inside of PyTorch is not captured yet"
+        if plan.runner == "ddp" and (plan.hook is None or plan.hook.name != "powersgd"):
+            return
+        kept = "its hook powersgd" if plan.runner == "ddp" else plan.runner
+        rule = f"what {kept} keeps inside of PyTorch is not captured yet"
         raise _refused(asked, rule, f"Choose a strategy of ours, such as ring-allreduce, or: {_WITHOUT}")
     consistency = plan.consistency
     if unwaited(consistency):

@@ -157,6 +157,11 @@ class WrappedReplica(ABC):
         self._told.close()
         leave_process_group(self._collectives)
 
+    @property
+    def updater(self) -> Updater:
+        """What it updates with."""
+        return self._updater
+
     def _mark_layers(self) -> None:
         """Tell forward spans apart by the modules that own parameters, and of compiled ones by the first."""
         modules = dict(outside_regions(self.model))

@@ -380,7 +380,7 @@ class Assembly:
         )
         kind = wrapped_class(wrapper.runner)
         writes = self._writes(model, {}, ()) if kind.whole else None
-        return kind(
+        replica = kind(
             model=model,
             layer_index=self._layer_of,
             wrapper=wrapper,
@@ -393,3 +393,6 @@ class Assembly:
             all_used=launch.profile is not None,
             watch=self._watch(model, writes, place),
         )
+        self.held.updater = replica.updater
+        self.saved.give(self.held)
+        return replica

@@ -39,6 +39,7 @@ from engine.errors import UserError
 from engine.exchange.base import Exchange, Resumes
 from engine.launch import PATIENCE_S, Launch
 from engine.plan.consistency import drifts, trains_alone
+from engine.plan.plan import Wrapper
 from engine.replica.contributions import Contributions
 from engine.runtime.meeting import Meeting, Pause
 from engine.runtime.party import home_of, load_choices
@@ -81,6 +82,8 @@ def shard_part(index: int) -> str:
 
 def all_shards(launch: Launch) -> list[int]:
     """Those that have units."""
+    if isinstance(launch.plan, Wrapper):
+        return []
     return sorted({c.unit.shard for c in load_choices(launch).values() if c.unit.shard is not None})
 
 

@@ -36,6 +36,7 @@ from engine.exchange.room import optimizer_states, parameter_pieces
 from engine.launch import Launch
 from engine.plan.consistency import drifts
 from engine.plan.optimizers import SCALAR_STATE
+from engine.plan.plan import Wrapper
 from engine.plan.units import Unit
 from engine.regular import open_regular
 from engine.runtime.cuts import (
@@ -125,6 +126,8 @@ class SavedCut:
 
     def _served(self) -> Iterator[tuple[Unit, dict[str, Tensor]]]:
         """Each unit that a server updates, and what it has of it."""
+        if isinstance(self._launch.plan, Wrapper):
+            return
         by_shard = defaultdict(list)
         for choice in load_choices(self._launch).values():
             if choice.flow.answer == "parameters" and choice.unit.shard is not None:

@@ -288,7 +288,10 @@ def test_random_numbers_go_on_as_if_they_had_never_stopped(tmp_path: Path) -> No
 
 DEDICATED = {"where": "dedicated", "servers": 1}
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
-    "ddp": ({"strategy": {"name": "ddp"}}, "what ddp keeps inside of PyTorch"),
+    "powersgd": (
+        {"strategy": {"name": "ddp", "options": {"hook": "powersgd"}}},
+        "what its hook powersgd keeps inside of PyTorch",
+    ),
     "fsdp": ({"strategy": {"name": "fsdp"}}, "what fsdp keeps inside of PyTorch"),
     "decentralized": (
         {"strategy": {"name": "decentralized-async"}},

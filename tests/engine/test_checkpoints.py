@@ -47,6 +47,8 @@ MORE: dict[str, Case] = {
     "servers, adamw": ("parameter-server", {}, {"optimizer": {"name": "adamw", "learning_rate": 0.01}}),
     "late-multiply": ("late-multiply", {"codec": "bf16"}, {}),
     "native": ("native-allreduce", {}, {}),
+    "ddp": ("ddp", {}, {}),
+    "ddp, bf16, three workers": ("ddp", {"hook": "bf16"}, {"cluster": {"workers": 3}}),
     "averages": ("model-average", {"period": 2}, {}),
     "diloco": ("diloco", {"period": 4}, {}),
     "accumulation, clipping": ("ring-allreduce", {}, {"training": {"micro_batches": 2, "clip_norm": 0.5}}),
