@@ -34,7 +34,7 @@ def cuts(words: dict[int, Word]) -> list[int]:
 
 def test_a_cut_is_in_the_step_in_which_the_seconds_are_over() -> None:
     assert cuts(played(2.0, 0.1, 100)) == [20, 40, 60, 80, 100]
-    assert cuts(played(2.0, 0.75, 20)) == [3, 5, 8, 11, 13, 16, 19]
+    assert cuts(played(2.0, 0.75, 20)) == [3, 6, 9, 12, 15, 18]
 
 
 def test_where_steps_take_longer_every_one_is_followed_by_a_cut() -> None:
