@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -109,6 +110,7 @@ class Room:
         return found
 
     def _load_drifted(self, state: Mapping[str, Tensor]) -> None:
+        self.first_arrival_s = time.monotonic()  # of what waits there for others
         self.home.load(json.loads(_of_bytes(state[_HOME])))
         for position, part in enumerate(self.answer):
             part.copy_(state[f"{_PARAMETERS}/{position}"])

@@ -173,7 +173,8 @@ class Shard:
 
     def _capture(self, cut: int, peers: Iterable[int]) -> None:
         """Nobody contributes anything before it hears of this."""
-        for index, rooms in self._rooms.items() if self._cuts else ():
+        assert self._cuts is not None
+        for index, rooms in self._rooms.items():
             self._cuts.at(index, cut, partial(states_of, rooms))
         for peer in peers:
             self._endpoint.send(peer, Header(Message.CAPTURED, self._endpoint.index, Lane.WORKER, cut))

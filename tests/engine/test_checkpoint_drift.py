@@ -130,6 +130,11 @@ MORE = {
     "optimizer": {"name": "sgd", "learning_rate": 0.02, "options": {"momentum": 0.5}},
     "telemetry": {"updates": True},
     "evaluation": {"at_end": True},
+    "faults": {
+        "stragglers": [
+            {"worker": rank, "factor": 1, "pause_every_steps": 1, "pause_s": 0.02 * rank} for rank in (1, 2)
+        ]
+    },
 }
 SOFTSYNC: Case = ("softsync", {**DEDICATED, "contributions": 2, "slice_size": 3000}, MORE)
 CASES: dict[str, tuple[Case, int]] = {
@@ -226,7 +231,7 @@ def test_a_preempted_job_goes_on(case: str, tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.usefixtures("gang_lane")
 def test_one_worker_that_has_nobody_to_drift_from_goes_on_to_the_bit(tmp_path: Path) -> None:
-    case: Case = ("async-sgd", DEDICATED, {**MORE, "cluster": {"workers": 1}})
+    case: Case = ("async-sgd", DEDICATED, {**MORE, "cluster": {"workers": 1}, "faults": {}})
     spec, folder = spec_of(case, tmp_path, steps=STEPS, every=EVERY), tmp_path / "checkpoints"
     expected = succeeded(attempt(spec, tmp_path / "1", folder))
     again = attempt(spec, tmp_path / "2", folder)
