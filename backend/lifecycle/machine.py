@@ -55,6 +55,9 @@ ATTEMPT: Table = MappingProxyType(
 """An attempt's transitions. It is made when its job is placed and never queues: where nothing ran, or the job is
 tried again, the attempt ends and the job queues for another one."""
 
+_TO_RUN = {State.PLACING: (Event.LAUNCHED, Event.BEGAN), State.STARTING: (Event.BEGAN,)}
+"""What has to happen before a job runs."""
+
 
 class InvalidTransitionError(RuntimeError):
     """An event that the state does not know; the message tells what came before."""
@@ -91,20 +94,19 @@ def closing_events(state: State, outcome: Outcome | None, *, again: bool = False
     whatever its processes said while they were stopped); `outcome` may then be None.
     """
     last = Event.RETRY if again else Event.ENDED
-    preempted = (Event.LAUNCHED, Event.BEGAN, Event.PREEMPT, Event.REQUEUED)
     match state:
         case State.STOPPING_FAILED:
             return (last,)
         case State.STOPPING_CANCELLED | State.STOPPING_SUCCEEDED:
             return (Event.ENDED,)
-        case State.PLACING if outcome == "succeeded":
-            return (Event.LAUNCHED, Event.BEGAN, Event.FINISHED, Event.ENDED)
-        case State.STARTING if outcome == "succeeded":
-            return (Event.BEGAN, Event.FINISHED, Event.ENDED)
-        case State.PLACING | State.STARTING | State.RUNNING | State.PREEMPTING if outcome == "preempted":
-            return preempted[[State.PLACING, State.STARTING, State.RUNNING, State.PREEMPTING].index(state) :]
-        case State.PLACING | State.STARTING | State.RUNNING | State.PREEMPTING if outcome == "failed":
-            return (Event.FAILED, last)
         case State.PLACING | State.STARTING | State.RUNNING | State.PREEMPTING if outcome is not None:
-            return (Event.CANCEL if outcome == "cancelled" else Event.FINISHED, Event.ENDED)
+            begins = _TO_RUN.get(state, ())
+            asks = () if state is State.PREEMPTING else (Event.PREEMPT,)
+            ends: dict[Outcome, tuple[Event, ...]] = {
+                "succeeded": (*begins, Event.FINISHED, Event.ENDED),
+                "preempted": (*begins, *asks, Event.REQUEUED),
+                "failed": (Event.FAILED, last),
+                "cancelled": (Event.CANCEL, Event.ENDED),
+            }
+            return ends[outcome]
     raise ValueError(f"an attempt in state {state} cannot end with outcome {outcome}: it holds no processes")

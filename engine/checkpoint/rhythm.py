@@ -36,8 +36,7 @@ class Word:
 
 
 def first_meeting(begun: int, period: int) -> int:
-    """After the steps that are the first multiple of `period` beyond those that had been made when this attempt begun.
-    """
+    """After the steps that are the first multiple of `period` beyond those made before this attempt."""
     return begun + period - begun % period
 
 

@@ -124,7 +124,11 @@ class Room:
 
 
 def _bytes_of(content: bytes | memoryview) -> Tensor:
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8) if len(content) else torch.empty(0, dtype=torch.uint8)
+    return (
+        torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        if len(content)
+        else torch.empty(0, dtype=torch.uint8)
+    )
 
 
 def _of_bytes(held: Tensor) -> bytes:

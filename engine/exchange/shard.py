@@ -126,10 +126,7 @@ class Shard:
         if header.kind == Message.RETURNED:
             self._on_returned(header)
             return
-        if header.kind == Message.CAPTURE:
-            self._capture(header.step, (header.origin,))
-            return
-        if header.kind == Message.PAUSED:
+        if header.kind in (Message.CAPTURE, Message.PAUSED):
             self._look_for_cut(header)
             return
         rooms = self._rooms[header.unit]
@@ -161,12 +158,14 @@ class Shard:
         if header.kind == Message.PUSH:
             self._look_for_cut(None)
 
-    def _look_for_cut(self, paused: Header | None) -> None:
-        """Capture what workers that drift have contributed before they `paused`, once all of it has come."""
+    def _look_for_cut(self, told: Header | None) -> None:
+        """Capture at worker 0's word, or all that drifting workers had contributed when they paused, once it has come."""
         if self._cuts is None:
             return
-        if paused is not None:
-            self._cuts.paused(paused.origin, paused.step, paused.part)
+        if told is not None and told.kind == Message.CAPTURE:
+            self._capture(told.step, (told.origin,))
+        elif told is not None:
+            self._cuts.paused(told.origin, told.step, told.part)
         clocks = (room.home.clocks.contributed for room in self._every_room())
         if (cut := self._cuts.complete(self._workers, clocks)) is not None:
             self._capture(cut, range(self._workers))

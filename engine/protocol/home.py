@@ -92,7 +92,8 @@ class Home:
         clocks.contributed = dict(enumerate(state["contributed"]))
         clocks.applied = dict(enumerate(state["applied"]))
         self._joined, self._held = (
-            [Contribution(rank, step, read) for rank, step, read, _ in state[name]] for name in ("joined", "held")
+            [Contribution(rank, step, read) for rank, step, read, _ in state[name]]
+            for name in ("joined", "held")
         )
         self._added = state["added"]
 

@@ -243,7 +243,7 @@ class Assembly:
         return self._rejoin.join(self.exchanges, units, self.versions)
 
     def catch_up(self) -> int:
-        """The first step. Where workers drift, and go on from a checkpoint, this one waits for what the servers have."""
+        """The first step. Where workers drift, and go on from a checkpoint, this one waits for what servers have."""
         step = self.saved.step
         if step != self.saved.version:
             assert self.versions is not None

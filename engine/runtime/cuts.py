@@ -316,8 +316,8 @@ class WorkerCuts:
         return not (ends and self._ends(cut))
 
     def _hold(self, steps: int) -> tuple[int, bool]:
-        """Nobody goes on before all that is captured on shards is, but for what these capture by themselves. Answers the
-        cut, and whether the attempt is to end with it."""
+        """Nobody goes on before shards have captured, but for what these capture by themselves. Answers the cut, and
+        whether the attempt is to end with it."""
         self._rhythm.cut(time.monotonic())
         if self._drifts:
             pause = self._meeting.stop(steps)
@@ -342,7 +342,12 @@ class WorkerCuts:
 
 
 def worker_cuts(
-    launch: Launch, rank: int, model: nn.Module, held: Held, device: torch.device, total_steps: int,
+    launch: Launch,
+    rank: int,
+    model: nn.Module,
+    held: Held,
+    device: torch.device,
+    total_steps: int,
     meeting: Meeting | None,
 ) -> NoCuts | WorkerCuts:
     """See `WorkerCuts`."""

@@ -82,7 +82,9 @@ class SavedCut:
             rule = "an earlier version wrote this checkpoint, without the names of the model's state_dict"
             raise UserError("step", self.step, rule, "Name a checkpoint of a job that was started since")
         others = (worker_part(rank) for rank in range(1, self._launch.job.cluster.workers))
-        if drifts(self._launch.consistency):  # servers have what all have contributed, and worker 0 what it has read
+        if drifts(
+            self._launch.consistency
+        ):  # servers have what all have contributed, and worker 0 what it has read
             for unit, state in self._served():
                 for segment, held in parameter_pieces(unit, state):
                     whole = first.tensors[f"{PARAMETER}/{segment.parameter}"]
@@ -140,7 +142,9 @@ class SavedCut:
     def _read(self, name: str, *prefixes: str) -> Part:
         """A party's part; of its tensors those under `prefixes`, without any all."""
         starts = tuple(f"{prefix}/" for prefix in prefixes) or ("",)
-        return parts.read(self._store.place(self.step) / f"{name}{SUFFIX}", lambda full: full.startswith(starts))
+        return parts.read(
+            self._store.place(self.step) / f"{name}{SUFFIX}", lambda full: full.startswith(starts)
+        )
 
 
 def ended_model(launch: Launch) -> tuple[dict[str, Tensor], int]:
@@ -177,7 +181,9 @@ def pieces(request: Mapping[str, Any]) -> Iterator[memoryview]:
     contiguous = {name: held.detach().contiguous() for name, held in model.items()}
     for name, held in contiguous.items():
         if held.dtype == torch.complex128:
-            raise UserError("model", name, "is of complex128, which safetensors does not have", "Take model.pt")
+            raise UserError(
+                "model", name, "is of complex128, which safetensors does not have", "Take model.pt"
+            )
     return parts.pieces(Part(tensors=contiguous, texts={**request["about"], **texts}))
 
 

@@ -95,7 +95,9 @@ class Meeting:
             for rank in range(1, self._workers):
                 self._send(rank, Lane.WORKER, Message.WORD, number, word.encode())
             return word
-        late = f"worker 0 did not come to the meeting about checkpoints within {self._arrived.deadline_s:.0f} s"
+        late = (
+            f"worker 0 did not come to the meeting about checkpoints within {self._arrived.deadline_s:.0f} s"
+        )
         return Word.decode(self._arrived.take((Message.WORD, number, 0), late))
 
     def capture(self, cut: int) -> None:

@@ -140,7 +140,9 @@ def test_stop_right_after_launch_ends_as_cancelled(executor: Executor, tmp_path:
     assert nothing_left(tmp_path)
 
 
-def test_an_attempt_that_is_preempted_says_so_and_twice_is_harmless(executor: Executor, tmp_path: Path) -> None:
+def test_an_attempt_that_is_preempted_says_so_and_twice_is_harmless(
+    executor: Executor, tmp_path: Path
+) -> None:
     handle = executor.launch(launch(tmp_path, "makes room"), NOWHERE)
     running(executor, handle)
     for _ in range(2):

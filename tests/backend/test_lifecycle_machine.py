@@ -62,9 +62,7 @@ def test_a_preempted_attempt_ends_and_its_job_queues(state: State) -> None:
     for event in closing_events(state, "preempted"):
         job, attempt = transition(job, event), transition(attempt, event, table=ATTEMPT)
     settled = state.removeprefix("stopping_")
-    assert (job, attempt) == (
-        (settled, settled) if state in STOPPING else (State.QUEUED, State.PREEMPTED)
-    )
+    assert (job, attempt) == ((settled, settled) if state in STOPPING else (State.QUEUED, State.PREEMPTED))
 
 
 def test_only_what_runs_is_preempted() -> None:

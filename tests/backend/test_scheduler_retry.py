@@ -192,7 +192,7 @@ def test_a_job_that_fails_while_it_makes_room_is_tried_again(open_house: House) 
     house.database.writer.run(lambda s: record.preempt(s, s.get_one(Job, id_)))
     house.scheduler.wake()
     (attempt,) = house.attempts(id_)
-    until(lambda: (Path(attempt.directory) / "preempt.json").exists(), "it is asked")
+    until((Path(attempt.directory) / "preempt.json").exists, "it is asked")
     (Path(attempt.directory) / "told").touch()
     until(lambda: len(house.attempts(id_)) == 2, "there is a second attempt")
     assert house.attempts(id_)[0].reason == Reason.PROCESS_FAILED

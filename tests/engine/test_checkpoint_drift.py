@@ -19,7 +19,7 @@ from engine.consistency.policy import Policy
 from engine.consistency.softsync import Softsync
 from engine.protocol.home import Home
 from engine.protocol.instructions import Add, Instruction, Update
-from engine.protocol.messages import Lane, Message
+from engine.protocol.messages import Lane
 from engine.runtime.cuts import DONE, worker_part
 from engine.runtime.meeting import Meeting, Pause
 from tests.engine.test_checkpoint_meeting import Captures, Wires
@@ -126,6 +126,7 @@ DEDICATED = {"where": "dedicated", "servers": 2}
 STEPS, EVERY = 24, 5
 MORE = {
     "model": {"name": "mlp"},
+    "training": {"deterministic": False},
     "cluster": {"workers": WORKERS},
     "optimizer": {"name": "sgd", "learning_rate": 0.02, "options": {"momentum": 0.5}},
     "telemetry": {"updates": True},
@@ -166,11 +167,11 @@ def come_to(run: Run, cut: int) -> list[int]:
 
 
 def contributions(rows: np.ndarray) -> Counter[tuple[int, int, int]]:
-    return Counter(zip(*(rows[name].tolist() for name in ("unit", "rank", "step")), strict=True))
+    return Counter(zip(*(rows[name].tolist() for name in ("unit", "worker", "step")), strict=True))
 
 
 def goes_on(case: Case, updates: int, tmp_path: Path) -> None:
-    """From the last checkpoint but one, as the last is not whole. Each contribution is in the updates of the one attempt
+    """From the last checkpoint but one, as the last is not whole. Each contribution is in the updates of one attempt
     before the cut, or of the other behind it."""
     spec, folder = spec_of(case, tmp_path, steps=STEPS, every=EVERY), tmp_path / "checkpoints"
     whole = attempt(spec, tmp_path / "1", folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_where_steps_take_longer_every_one_is_followed_by_a_cut() -> None:
 def test_between_two_meetings_is_a_second_or_a_step() -> None:
     fast = list(played(None, 0.01, 1_000))
     assert fast[:8] == [1, 2, 4, 8, 16, 32, 64, 128], "the first steps are no measure of many"
-    distances = [later - meeting for meeting, later in zip(fast[8:], fast[9:], strict=False)]
+    distances = [later - meeting for meeting, later in pairwise(fast[8:])]
     assert all(abs(distance - LOOK_S / 0.01) <= 1 for distance in distances)
     assert list(played(None, 3.0, 4)) == [1, 2, 3, 4]
 
@@ -95,9 +96,7 @@ def test_a_preemption_that_fails_is_tried_again_later(tmp_path: Path) -> None:
         (CheckpointSpec(every_seconds=2.0), ("every_seconds", 2.0)),
     ],
 )
-def test_which_field_asks_for_checkpoints(
-    spec: CheckpointSpec, asked: tuple[str, float] | None
-) -> None:
+def test_which_field_asks_for_checkpoints(spec: CheckpointSpec, asked: tuple[str, float] | None) -> None:
     assert spec.asked == asked
 
 

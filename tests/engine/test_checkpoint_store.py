@@ -298,7 +298,10 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
         "what workers have sent one another under own-pace",
     ),
     "lost workers": (
-        {"strategy": {"name": "async-sgd", "options": DEDICATED}, "cluster": {"workers": 2, "worker_loss": "go-on"}},
+        {
+            "strategy": {"name": "async-sgd", "options": DEDICATED},
+            "cluster": {"workers": 2, "worker_loss": "go-on"},
+        },
         "a part of every worker",
     ),
     "good enough": (
@@ -331,7 +334,10 @@ def test_what_cannot_be_saved_yet_is_refused_with_the_reason(what: str) -> None:
         assert why in str(refused.value)
 
 
-@pytest.mark.parametrize(("field", "value"), [("every_steps", 0), ("every_seconds", 0), ("every_seconds", float("inf")), ("keep", 0), ("keep", 1001)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("every_steps", 0), ("every_seconds", 0), ("every_seconds", float("inf")), ("keep", 0), ("keep", 1001)],
+)
 def test_numbers_that_are_none(field: str, value: int) -> None:
     with pytest.raises(UserError, match=field):
         job(checkpoint={field: value})
