@@ -159,7 +159,7 @@ class Shard:
             self._look_for_cut(None)
 
     def _look_for_cut(self, told: Header | None) -> None:
-        """Capture at worker 0's word, or all that drifting workers had contributed when they paused, once it has come."""
+        """Capture at worker 0's word, or what drifting workers had contributed when they paused, once it is here."""
         if self._cuts is None:
             return
         if told is not None and told.kind == Message.CAPTURE:

@@ -128,7 +128,7 @@ MORE = {
     "model": {"name": "mlp"},
     "training": {"deterministic": False},
     "cluster": {"workers": WORKERS},
-    "optimizer": {"name": "sgd", "learning_rate": 0.02, "options": {"momentum": 0.5}},
+    "optimizer": {"name": "sgd", "learning_rate": 0.2, "options": {"momentum": 0.5}},
     "telemetry": {"updates": True},
     "evaluation": {"at_end": True},
     "faults": {
