@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.checkpoint.store import Store
+from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.cluster import Party, host_of, parties
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -136,6 +137,11 @@ class Launch:
     def restarts(self) -> int:
         """How often a worker that was lost is started anew, at most."""
         return self.job.cluster.restarts if self.job.cluster.worker_loss == "rejoin" else 0
+
+    @property
+    def cut_spec(self) -> CheckpointSpec:
+        """When the job's checkpoints are made."""
+        return self.job.checkpoint
 
     @property
     def has_cuts(self) -> bool:

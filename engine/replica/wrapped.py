@@ -98,7 +98,7 @@ class WrappedReplica(ABC):
     def settle(self) -> None:
         """Let the model hold the result of every step so far, whole. Collective."""
 
-    def finish(self) -> None:
+    def finish(self, steps: int) -> None:
         self.settle()
 
     def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:

@@ -111,7 +111,7 @@ def shard_cuts(launch: Launch, index: int, units: Mapping[int, object]) -> Shard
     if not launch.has_cuts or not units:
         return None
     writer = Writer(launch.cuts(), shard_part(index))
-    every = None if drifts(launch.consistency) else launch.job.checkpoint.every_steps
+    every = None if drifts(launch.consistency) else launch.cut_spec.every_steps
     return ShardCuts(writer, every=every, units=units.keys(), first=launch.resumed or 0)
 
 
@@ -232,7 +232,7 @@ class WorkerCuts:
     ) -> None:
         """Raises UserError for a model that keeps what no checkpoint holds."""
         _check(launch, model)
-        spec, begun = launch.job.checkpoint, launch.resumed or 0
+        spec, begun = launch.cut_spec, launch.resumed or 0
         period = launch.consistency.exchange_period if trains_alone(launch.consistency) else 1
         self._every = spec.every_steps
         self._meeting = meeting
@@ -358,7 +358,7 @@ def worker_cuts(
 
 def _check(launch: Launch, model: nn.Module) -> None:
     """Raises UserError where a module has a state of its own, which may be anything."""
-    asked = launch.job.checkpoint.asked
+    asked = launch.cut_spec.asked
     assert asked is not None
     for name, module in model.named_modules():
         if type(module).get_extra_state is not nn.Module.get_extra_state:

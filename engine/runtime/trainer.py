@@ -280,7 +280,7 @@ class Trainer:
         while not preempted and self._cuts.leaving():
             replica.settle()
             preempted = not self._cuts.take(Done(steps=steps, samples=samples, last=last))
-        replica.finish()
+        replica.finish(steps)
         if self._meanwhile is not None:
             reached = self._meanwhile.agree(reached)
             last = reached or last
