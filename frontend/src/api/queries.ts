@@ -161,9 +161,7 @@ export const checkpointsQuery = (id: string) =>
   queryOptions({
     queryKey: ["checkpoints", id],
     queryFn: ({ signal }) =>
-      unwrap(
-        client.GET("/api/v1/jobs/{job_id}/checkpoints", { params: { path: { job_id: id } }, signal }),
-      ),
+      unwrap(client.GET("/api/v1/jobs/{job_id}/checkpoints", { params: { path: { job_id: id } }, signal })),
     meta: { jobs: [id] },
   });
 

@@ -68,8 +68,8 @@ export function CheckpointsPanel({ job }: { job: Job }) {
         </Table.Tbody>
       </Table>
       <Text size="xs" c="dimmed" mt={4}>
-        The model is a safetensors file with the names of its state_dict; the optimizer's state is for torch.load. In a
-        terminal: <code>trainyard export {job.id} --out folder</code>
+        The model is a safetensors file with the names of its state_dict; the optimizer's state is for
+        torch.load. In a terminal: <code>trainyard export {job.id} --out folder</code>
       </Text>
     </Paper>
   );
