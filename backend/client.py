@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
+from backend.checkpoint_client import CheckpointClient
 from backend.connection import ApiError, ServerUnreachableError
 from backend.drawn import drawn
 from backend.lifecycle import said
@@ -63,7 +64,7 @@ def each(given: Any) -> list[Any]:
     return [given] if alone else list(given)
 
 
-class Client(PlanClient, PeopleClient):
+class Client(PlanClient, PeopleClient, CheckpointClient):
     """Everything that the service can be asked, as methods."""
 
     # --- jobs ---
@@ -271,11 +272,7 @@ class Client(PlanClient, PeopleClient):
     ) -> None:
         """Write the job's timeline to `file` as JSON for ui.perfetto.dev; `query`: attempt, step_from, step_to.
         `on_progress` hears how many bytes are written."""
-        written = 0
-        with self._answering("GET", f"/jobs/{job_id}/trace", params=query) as answer:
-            for piece in answer.iter_bytes():
-                written += file.write(piece)
-                on_progress(written)
+        self._fetch(f"/jobs/{job_id}/trace", file, on_progress, query)
 
     def logs(
         self, job_id: str, party: str | None = None, *, attempt: int | None = None, offset: int = 0

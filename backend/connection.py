@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import IO, Any, NoReturn, Self, TypeVar
 
 import httpx
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -127,6 +127,17 @@ class Connection:
                 f"no answer from {self.url} ({type(error).__name__}: {error}). Start the server with"
                 " `trainyard serve`, or give its address with --url or TRAINYARD_URL"
             ) from None
+
+    def _fetch(
+        self, path: str, file: IO[bytes], on_progress: Callable[[int], None], query: Mapping[str, Any]
+    ) -> httpx.Response:
+        """Write a file that the server answers with; `on_progress` hears how many bytes are written."""
+        written = 0
+        with self._answering("GET", path, params=query) as answer:
+            for piece in answer.iter_bytes():
+                written += file.write(piece)
+                on_progress(written)
+        return answer
 
     def _refuse(self, answer: httpx.Response) -> NoReturn:
         try:

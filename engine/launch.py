@@ -10,6 +10,7 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   ready                  where the job goes on without a worker: written once every process is ready to
   joined/<party>.<n>.json  from which step on a worker contributes that was lost n times and has joined again
   spool/                 telemetry batches that the server has not acknowledged
+  preempt.json           that the attempt is to end with a checkpoint; preempted.json: that it has, and after which step
   resumed.json           from which step's checkpoint the attempt goes on, where it goes on from one
   checkpoints/           the job's checkpoints (`engine/checkpoint/store.py`), unless they lie elsewhere
   result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.checkpoint.store import Store
+from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.cluster import Party, host_of, parties
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
@@ -42,6 +44,7 @@ RESUMED = "resumed.json"
 CHECKPOINTS = "checkpoints"
 """The folder's name, of an attempt outside of a service in the attempt's directory, else in the job's."""
 _MOST_BYTES = 1000
+_MOST_SUMMARY = 2**24
 _NOT_TRAINED = frozenset(
     {"name", "baseline", "retry", "priority", "telemetry", "evaluation", "checkpoint", "faults"}
 )
@@ -136,9 +139,14 @@ class Launch:
         return self.job.cluster.restarts if self.job.cluster.worker_loss == "rejoin" else 0
 
     @property
-    def cut_every(self) -> int | None:
-        """Steps between two checkpoints; None: there are none."""
-        return self.job.checkpoint.every_steps
+    def cut_spec(self) -> CheckpointSpec:
+        """When the job's checkpoints are made."""
+        return self.job.checkpoint
+
+    @property
+    def has_cuts(self) -> bool:
+        """Whether the job has checkpoints."""
+        return self.job.checkpoint.asked is not None
 
     def cuts(self) -> Store:
         """The job's checkpoints."""
@@ -154,7 +162,7 @@ class Launch:
     def find_cut(self) -> int | None:
         """Before any process of the attempt starts: the step of the checkpoint that it goes on from; None: it begins.
         All of its processes read the same."""
-        step = self.cuts().begin() if self.cut_every is not None else None
+        step = self.cuts().begin() if self.has_cuts else None
         if step is not None:
             write_json(self.directory / RESUMED, {"step": step})
         return step
@@ -162,7 +170,7 @@ class Launch:
     @property
     def resumed(self) -> int | None:
         """The step of the checkpoint that the attempt goes on from; None: it begins."""
-        return resumed_step(self.directory) if self.cut_every is not None else None
+        return resumed_step(self.directory) if self.has_cuts else None
 
     def joined(self, party: Party, incarnation: int) -> Path:
         """Where a worker that was started anew says at which step it has joined."""
@@ -274,6 +282,18 @@ def resumed_step(directory: Path) -> int | None:
         return None
     step = found.get("step") if isinstance(found, dict) else None
     return step if isinstance(step, int) else None
+
+
+def ended_steps(directory: Path) -> int | None:
+    """How many steps the attempt in `directory` has made, where it has written what it ended with; else None."""
+    if not (directory / "result" / "model.pt").is_file():
+        return None
+    try:
+        found = json.loads(read_regular(directory / "result" / "summary.json", _MOST_SUMMARY, root=directory))
+    except (OSError, ValueError, RecursionError):
+        return None
+    steps = found.get("steps") if isinstance(found, dict) else None
+    return steps if isinstance(steps, int) else None
 
 
 def slug(name: str) -> str:

@@ -50,6 +50,8 @@ WITHOUT_TORCH = (
 """Packages of which no module loads torch: the service imports them."""
 BACKEND_MAY_IMPORT = (
     "engine.catalogue",
+    "engine.checkpoint.preemption",
+    "engine.checkpoint.store",
     "engine.errors",
     "engine.regular",
     *WITHOUT_TORCH,

@@ -97,6 +97,13 @@ def cancel_job(services: Services, job_id: str) -> Job:
     return services.jobs.cancel(job_id)
 
 
+@router.post("/{job_id}/preempt", responses=problems(404, 409, 415, 422))
+def preempt_job(services: Services, job_id: str) -> Job:
+    """Let a job that runs, and has checkpoints, make room for others: it ends its attempt with one as soon as it can,
+    waits in the queue behind the others of its priority, and goes on from there. Asking twice changes nothing."""
+    return services.jobs.preempt(job_id)
+
+
 @router.delete(
     "/{job_id}",
     status_code=204,

@@ -9,6 +9,7 @@ from fastapi.routing import APIRoute
 
 from backend.api import (
     catalogue,
+    checkpoints,
     figures,
     groups,
     health,
@@ -38,6 +39,7 @@ ROUTERS = (
     templates.router,
     starts.router,
     telemetry.router,
+    checkpoints.router,
     figures.router,
     catalogue.router,
     notices.router,

@@ -252,6 +252,12 @@ def cancel(job_id: Id, url: Url = None) -> None:
         out(_ending(client.cancel(ids.job_id(client, job_id))))
 
 
+def preempt(job_id: Id, url: Url = None) -> None:
+    """Let a job make room for others: it goes on from its checkpoint when its turn comes again."""
+    with reported(), Client(url) as client:
+        out(_ending(client.preempt(ids.job_id(client, job_id))))
+
+
 def baseline(
     job_id: Id,
     other: Annotated[str | None, typer.Argument(help="The other job's id. Left out: none.")] = None,

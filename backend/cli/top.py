@@ -19,7 +19,7 @@ from backend.schemas.jobs import JobSummary
 from backend.schemas.telemetry import Summary
 from engine.plan.characters import visible
 
-AT_WORK = "placing,starting,running,stopping_cancelled,stopping_failed,stopping_succeeded"
+AT_WORK = "placing,starting,running,preempting,stopping_cancelled,stopping_failed,stopping_succeeded"
 HEAD = (
     "id",
     "name",

@@ -11,10 +11,8 @@ import typer
 from backend.cli import ids
 from backend.cli.errors import reported
 from backend.cli.jobs import Id, Url
-from backend.cli.progress import working
+from backend.cli.written import written
 from backend.client import Client
-from engine.errors import UserError
-from engine.plan.units_of_measure import format_bytes
 
 Step = Annotated[int | None, typer.Option(min=0, help="First and last step. Default: the ten newest.")]
 
@@ -32,22 +30,6 @@ def trace(
         if out is None:
             client.trace(job_id, sys.stdout.buffer, step_from=step_from, step_to=step_to)
             return
-        part = out.with_name(f"{out.name}.part")  # a file that is there is whole
-        try:
-            with part.open("wb") as file, working(f"writing {out}") as tell:
-                client.trace(
-                    job_id,
-                    file,
-                    on_progress=lambda written: tell(f"writing {out}  {format_bytes(written)}"),
-                    step_from=step_from,
-                    step_to=step_to,
-                )
-            part.replace(out)
-        except OSError as error:
-            if isinstance(error, ConnectionError | TimeoutError):
-                raise
-            remedy = "Name a file in a folder of yours"
-            raise UserError("--out", str(out), f"cannot be written: {error}", remedy) from None
-        finally:
-            part.unlink(missing_ok=True)
+        with written(out) as (file, tell):
+            client.trace(job_id, file, on_progress=tell, step_from=step_from, step_to=step_to)
     typer.echo(f"Written to {out}. Open it at https://ui.perfetto.dev", err=True)

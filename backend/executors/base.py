@@ -113,6 +113,12 @@ class Executor(ABC):
         it is there already, and for an attempt that has ended. Raises OSError where it cannot be told."""
 
     @abstractmethod
+    def preempt(self, handle: Handle) -> None:
+        """Ask the attempt to end with a checkpoint as soon as it can, and return at once: then it ends as preempted.
+        Twice is harmless; so is one that has ended, or ends otherwise before it can. Raises OSError where it cannot be
+        told."""
+
+    @abstractmethod
     def stop(self, handle: Handle, *, force: bool = False) -> None:
         """Ask the attempt to end as cancelled, and return at once. Twice is harmless; so is an ended one.
         `force` ends everything without asking, for an attempt that did not answer in time."""

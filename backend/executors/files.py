@@ -3,6 +3,7 @@
   ingest.json      server: where telemetry goes, and the token; mode 0600; a later server writes its own address
   supervisor.json  supervisor: who it is; written once, by whoever is first (see `claim`)
   progress.json    supervisor: the phase, and how the gang ended while telemetry is still being sent
+  preempt.json     server: end with a checkpoint; preempted.json: worker 0 has (`engine/checkpoint/preemption.py`)
   stop.json        server: the SIGTERM that comes is a person's cancel
   end.json         supervisor: how the attempt ended; or the server, where the supervisor vanished
 

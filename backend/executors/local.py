@@ -25,6 +25,7 @@ from backend.executors.environment import inherited
 from backend.executors.process import Identity
 from backend.lifecycle import Reason
 from engine import lab
+from engine.checkpoint import preemption
 from engine.launch import Launch
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -92,6 +93,10 @@ class LocalExecutor(Executor):
         ingest = files.read_ingest(handle.directory)
         if ingest is not None and ingest.url != url:
             files.write_ingest(handle.directory, replace(ingest, url=url))
+
+    def preempt(self, handle: Handle) -> None:
+        if handle.directory.is_dir():
+            preemption.ask(handle.directory)
 
     def stop(self, handle: Handle, *, force: bool = False) -> None:
         if not process.is_alive(handle.identity):

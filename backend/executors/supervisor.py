@@ -25,6 +25,7 @@ from backend.executors.base import Ended, Running
 from backend.executors.log_limit import LogLimit
 from backend.executors.log_times import LogTimes
 from backend.lifecycle import Reason
+from engine.checkpoint.preemption import preempted_step
 from engine.errors import OutOfMemoryError
 from engine.gang.gang import Gang, GangEnd
 from engine.launch import Launch
@@ -107,6 +108,9 @@ class Supervisor:
 
     def _translate(self, end: GangEnd) -> Ended:
         if end.status == "succeeded":
+            if (step := preempted_step(self._directory)) is not None:
+                text = f"It made room for others, and ended with the checkpoint of step {step}"
+                return self._ended("preempted", Reason.PREEMPTED, text)
             done = Reason.COMPLETED.summary
             if end.lost:
                 done = f"The job was finished, although workers were lost: {'; '.join(end.lost)}"

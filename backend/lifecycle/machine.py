@@ -24,6 +24,11 @@ JOB: Table = MappingProxyType(
         (State.RUNNING, Event.CANCEL): State.STOPPING_CANCELLED,
         (State.RUNNING, Event.FAILED): State.STOPPING_FAILED,
         (State.RUNNING, Event.FINISHED): State.STOPPING_SUCCEEDED,
+        (State.RUNNING, Event.PREEMPT): State.PREEMPTING,
+        (State.PREEMPTING, Event.CANCEL): State.STOPPING_CANCELLED,
+        (State.PREEMPTING, Event.FAILED): State.STOPPING_FAILED,
+        (State.PREEMPTING, Event.FINISHED): State.STOPPING_SUCCEEDED,
+        (State.PREEMPTING, Event.REQUEUED): State.QUEUED,
         (State.STOPPING_CANCELLED, Event.ENDED): State.CANCELLED,
         (State.STOPPING_FAILED, Event.RETRY): State.QUEUED,
         (State.STOPPING_FAILED, Event.CANCEL): State.STOPPING_CANCELLED,
@@ -32,7 +37,7 @@ JOB: Table = MappingProxyType(
     }
 )
 """A job's transitions; what is not listed cannot happen. Cancelling a job whose attempt has failed already means
-that it is not tried again."""
+that it is not tried again; a job that is to be preempted may end before it is."""
 
 _OF_JOBS_ALONE = {
     *(key for key in JOB if key[0] is State.QUEUED),
@@ -44,10 +49,14 @@ ATTEMPT: Table = MappingProxyType(
         **{key: target for key, target in JOB.items() if key not in _OF_JOBS_ALONE},
         (State.PLACING, Event.INTERRUPTED): State.FAILED,
         (State.STOPPING_FAILED, Event.RETRY): State.FAILED,
+        (State.PREEMPTING, Event.REQUEUED): State.PREEMPTED,
     }
 )
 """An attempt's transitions. It is made when its job is placed and never queues: where nothing ran, or the job is
 tried again, the attempt ends and the job queues for another one."""
+
+_TO_RUN = {State.PLACING: (Event.LAUNCHED, Event.BEGAN), State.STARTING: (Event.BEGAN,)}
+"""What has to happen before a job runs."""
 
 
 class InvalidTransitionError(RuntimeError):
@@ -90,12 +99,14 @@ def closing_events(state: State, outcome: Outcome | None, *, again: bool = False
             return (last,)
         case State.STOPPING_CANCELLED | State.STOPPING_SUCCEEDED:
             return (Event.ENDED,)
-        case State.PLACING if outcome == "succeeded":
-            return (Event.LAUNCHED, Event.BEGAN, Event.FINISHED, Event.ENDED)
-        case State.STARTING if outcome == "succeeded":
-            return (Event.BEGAN, Event.FINISHED, Event.ENDED)
-        case State.PLACING | State.STARTING | State.RUNNING if outcome == "failed":
-            return (Event.FAILED, last)
-        case State.PLACING | State.STARTING | State.RUNNING if outcome is not None:
-            return (Event.CANCEL if outcome == "cancelled" else Event.FINISHED, Event.ENDED)
+        case State.PLACING | State.STARTING | State.RUNNING | State.PREEMPTING if outcome is not None:
+            begins = _TO_RUN.get(state, ())
+            asks = () if state is State.PREEMPTING else (Event.PREEMPT,)
+            ends: dict[Outcome, tuple[Event, ...]] = {
+                "succeeded": (*begins, Event.FINISHED, Event.ENDED),
+                "preempted": (*begins, *asks, Event.REQUEUED),
+                "failed": (Event.FAILED, last),
+                "cancelled": (Event.CANCEL, Event.ENDED),
+            }
+            return ends[outcome]
     raise ValueError(f"an attempt in state {state} cannot end with outcome {outcome}: it holds no processes")

@@ -13,6 +13,7 @@ class Reason(StrEnum):
     SERVER_PAUSED = "server-paused"
     BACKING_OFF = "backing-off"
     TOO_FEW_DEVICES = "too-few-devices"
+    PREEMPTED = "preempted"
     COMPLETED = "completed"
     CANCELLED = "cancelled"
     PROCESS_FAILED = "process-failed"
@@ -58,6 +59,10 @@ _TEXTS: dict[Reason, tuple[str, str]] = {
     Reason.TOO_FEW_DEVICES: (
         "It asks for more devices than the server has.",
         "Use fewer workers, or start the server with more devices.",
+    ),
+    Reason.PREEMPTED: (
+        "It makes room for others: it ends its attempt with a checkpoint, and goes on from there when its turn comes.",
+        "Wait, or cancel it.",
     ),
     Reason.COMPLETED: ("All its processes did their work.", ""),
     Reason.CANCELLED: ("A person cancelled it.", ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-Outcome = Literal["succeeded", "failed", "cancelled"]
+Outcome = Literal["succeeded", "failed", "cancelled", "preempted"]
 """How an attempt ends."""
 
 
@@ -20,6 +20,8 @@ class State(StrEnum):
     """The supervisor is up and starts the gang."""
     RUNNING = "running"
     """Every process of the gang is up."""
+    PREEMPTING = "preempting"
+    """It runs, and ends its attempt with a checkpoint as soon as it can; the job queues again then."""
     STOPPING_CANCELLED = "stopping_cancelled"
     STOPPING_FAILED = "stopping_failed"
     STOPPING_SUCCEEDED = "stopping_succeeded"
@@ -27,6 +29,8 @@ class State(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    PREEMPTED = "preempted"
+    """Of attempts alone: it ended with a checkpoint, from which the job's next one goes on."""
 
 
 class Event(StrEnum):
@@ -44,6 +48,10 @@ class Event(StrEnum):
     """All processes of the gang are up."""
     CANCEL = "cancel"
     """A person asked for its end."""
+    PREEMPT = "preempt"
+    """It is to make room for others, and to go on later."""
+    REQUEUED = "requeued"
+    """No process is left of an attempt that ended with a checkpoint: the job queues once more."""
     FINISHED = "finished"
     """The gang did all its work."""
     FAILED = "failed"
@@ -60,8 +68,8 @@ _SAID: dict[str, str] = {
     State.STOPPING_FAILED: "failing",
     State.STOPPING_SUCCEEDED: "finishing",
 }
-ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
-ACTIVE = frozenset({State.PLACING, State.STARTING, State.RUNNING}) | STOPPING
+ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED, State.PREEMPTED})
+ACTIVE = frozenset({State.PLACING, State.STARTING, State.RUNNING, State.PREEMPTING}) | STOPPING
 """The states in which an attempt occupies its devices."""
 
 

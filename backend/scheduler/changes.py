@@ -115,7 +115,9 @@ def close(session: Session, attempt_id: int, end: Ended) -> None:
     attempt.exit_code = end.exit_code
     again = None
     if job.state != State.STOPPING_CANCELLED:  # nobody cancelled it after its attempt had failed
-        reason, message = attempt.reason or end.reason, attempt.message or end.message
+        settled = state in STOPPING
+        reason = (attempt.reason if settled else None) or end.reason
+        message = (attempt.message if settled else None) or end.message
         again = retry.after(job, attempt, reason, message, end.ended_unix_ns)
     events = closing_events(state, end.status, again=again is not None)
     _advance_all(session, attempt, events, end.reason, end.message, again)

@@ -63,6 +63,8 @@ class Scheduler:
         self._redirected: set[int] = set()
         """Attempts that know this server's address."""
         self._asked: dict[int, float] = {}
+        self._preempted: set[int] = set()
+        """Attempts that have been asked to end with a checkpoint."""
         self._trouble: dict[int, str] = {}
         self._wake = threading.Event()
         self._closed = False
@@ -181,6 +183,7 @@ class Scheduler:
             self._database.writer.run(partial(changes.close, attempt_id=attempt.id, end=report))
             self._asked.pop(attempt.id, None)
             self._redirected.discard(attempt.id)
+            self._preempted.discard(attempt.id)
             self._due = True
             if not report.sealed:
                 self._drain.add(handle.directory)
@@ -188,7 +191,12 @@ class Scheduler:
             self._press(attempt.id, handle, report)
         elif changes.events_of(State(attempt.state), report):
             self._database.writer.run(partial(changes.progress, attempt_id=attempt.id, report=report))
-        if isinstance(report, Running) and attempt.id not in self._redirected:  # maybe from an earlier life
+        if isinstance(report, Ended):
+            return
+        if attempt.state == State.PREEMPTING and attempt.id not in self._preempted:
+            self._executor.preempt(handle)
+            self._preempted.add(attempt.id)
+        if attempt.id not in self._redirected:  # maybe from an earlier life
             self._executor.redirect(handle, self._url)
             self._redirected.add(attempt.id)
 

@@ -72,6 +72,8 @@ def advance(
     if retry is not None:
         reason, message = Reason.BACKING_OFF, retry.text
     job.retry_unix_ns = None if retry is None else retry.at_unix_ns
+    if event is Event.REQUEUED:  # behind those for whom it makes room
+        job.queued_unix_ns = time.time_ns()
     _move(session, job, after, reason, message)
     tell(session, job)
 
@@ -87,6 +89,18 @@ def cancel(session: Session, job: Job) -> bool:
     elif state in STOPPING or state is State.CANCELLED:
         return False
     advance(session, job, attempt, Event.CANCEL, reason=Reason.CANCELLED, message=Reason.CANCELLED.summary)
+    return True
+
+
+def preempt(session: Session, job: Job) -> bool:
+    """The job is to end its attempt with a checkpoint, and to queue again. Answers whether anything changed: one that
+    is about to do so stays as it is. Raises InvalidTransitionError for one that does not run. Whether it has
+    checkpoints, the caller knows (`backend.scheduler.preempt`)."""
+    if job.state == State.PREEMPTING:
+        return False
+    attempt = job.attempts[-1] if job.attempts else None
+    reason = Reason.PREEMPTED
+    advance(session, job, attempt, Event.PREEMPT, reason=reason, message=reason.summary)
     return True
 
 

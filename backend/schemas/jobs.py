@@ -18,6 +18,7 @@ State = Literal[
     "placing",
     "starting",
     "running",
+    "preempting",
     "stopping_cancelled",
     "stopping_failed",
     "stopping_succeeded",

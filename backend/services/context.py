@@ -11,6 +11,7 @@ from backend.db import Database
 from backend.ingest import BODIES_BYTES, UNPACKED_BYTES, Room
 from backend.services.access import Access
 from backend.services.audit import Audit
+from backend.services.checkpoints import CheckpointReader
 from backend.services.figures import Figures
 from backend.services.held import HeldReader
 from backend.services.inventory import Inventory
@@ -55,6 +56,7 @@ class Context:
     telemetry: Telemetry
     links: LinkReader
     staleness: StalenessReader
+    checkpoints: CheckpointReader
     held: HeldReader
     figures: Figures
     speed_ups: SpeedUps

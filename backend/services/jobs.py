@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session, selectinload
 
 from backend.db import Database, models, uuid7
 from backend.figures.facts import known
-from backend.lifecycle import InvalidTransitionError
-from backend.scheduler import record
+from backend.lifecycle import InvalidTransitionError, State
+from backend.scheduler import preempt, record
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
 from backend.services import keys, names
@@ -188,6 +188,22 @@ class Jobs:
                 record.cancel(session, find(session, job_id))
             except InvalidTransitionError as error:
                 raise Conflict(f"job {job_id} cannot be cancelled: {error}") from None
+
+        self._database.writer.run(write)
+        self.wake()
+        return self.show(job_id)
+
+    def preempt(self, job_id: str) -> schema.Job:
+        """Let a job that runs make room for others: it ends its attempt with a checkpoint and queues again; nothing
+        changes where it is about to. Raises NotFound, Conflict for one that cannot, and UserError for what another
+        version stored and this one cannot read."""
+
+        def write(session: Session) -> None:
+            job = find(session, job_id)
+            why_not = preempt.refusal(State(job.state), spec_of(job).checkpoint)
+            if why_not is not None:
+                raise Conflict(f"job {job_id} cannot be preempted: {why_not}")
+            record.preempt(session, job)
 
         self._database.writer.run(write)
         self.wake()

@@ -14,6 +14,7 @@ from backend.services import lock
 from backend.services.access import Access
 from backend.services.audit import Audit
 from backend.services.budgets import Budgets
+from backend.services.checkpoints import CheckpointReader
 from backend.services.context import Context
 from backend.services.describing import Allowance
 from backend.services.descriptions import Descriptions
@@ -119,6 +120,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             telemetry=Telemetry(database, views),
             links=LinkReader(database),
             staleness=StalenessReader(database),
+            checkpoints=CheckpointReader(database),
             held=HeldReader(database),
             figures=Figures(database, views, drawing, races.verdict_on),
             speed_ups=speed_ups,

@@ -65,6 +65,39 @@ def give_modes(model: nn.Module, said: str) -> None:
         module.training = found["training"].get(name, module.training)
 
 
+def places_of_state(
+    model: nn.Module, *, parameter: str, buffer: str, other: str
+) -> tuple[dict[str, str | None], dict[str, Tensor]]:
+    """By name in the model's state_dict: under which name a part of a checkpoint has the tensor, where parameters and
+    buffers are under these prefixes and their first names; None for what is no tensor. And what is neither, as where a
+    hook of the model's own makes it, to be saved under the third prefix."""
+    named = {
+        name: (held, f"{prefix}/{first[id(held)]}")
+        for prefix, found in (
+            (parameter, dict(model.named_parameters(remove_duplicate=False))),
+            (buffer, dict(model.named_buffers(remove_duplicate=False))),
+        )
+        for first in ({id(held): name for name, held in reversed(found.items())},)
+        for name, held in found.items()
+    }
+    places: dict[str, str | None] = {}
+    others = {}
+    for name, value in model.state_dict().items():
+        held, place = named.get(name, (None, f"{other}/{name}"))
+        if not isinstance(value, Tensor):
+            places[name] = None
+            continue
+        if held is None or _memory(held) != _memory(value):
+            place = f"{other}/{name}"
+            others[name] = value
+        places[name] = place
+    return places, others
+
+
+def _memory(tensor: Tensor) -> tuple[object, ...]:
+    return tensor.data_ptr(), tensor.dtype, tensor.shape
+
+
 def _given(made: Tensor | None, value: Tensor, given: Mapping[str, Tensor]) -> Tensor:
     """The tensor that was there, unless it has another form or another buffer has it already."""
     if made is None or (made.shape, made.dtype) != (value.shape, value.dtype):

@@ -11,8 +11,9 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -90,9 +91,8 @@ def nested(states: Mapping[Any, Mapping[str, Tensor]]) -> dict[str, Tensor]:
     return {f"{key}/{name}": held for key, state in states.items() for name, held in state.items()}
 
 
-def write(part: Part, path: Path) -> Written:
-    """Write a part, for this user only, and wait until the disk has it. Raises OSError, and TypeError for a tensor that
-    the format does not know."""
+def pieces(part: Part) -> Iterator[memoryview]:
+    """A part as a file, piece by piece. Raises TypeError for a tensor that the format does not know."""
     header: dict[str, Any] = {_TEXTS: part.texts}
     at = 0
     for name, tensor in part.tensors.items():
@@ -106,15 +106,23 @@ def write(part: Part, path: Path) -> Written:
         at += tensor.nbytes
     said = json.dumps(header).encode()
     said += b" " * (-len(said) % 8)
+    head = memoryview(len(said).to_bytes(8, "little") + said)
+    for view in chain((head,), map(_bytes, part.tensors.values())):
+        for start in range(0, len(view), _PIECE):
+            yield view[start : start + _PIECE]
+
+
+def write(part: Part, path: Path) -> Written:
+    """Write a part, for this user only, and wait until the disk has it. Raises OSError, and TypeError for a tensor that
+    the format does not know."""
     count = total = 0
+    written = pieces(part)
+    head = next(written)  # before there is a file
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
-        head = memoryview(len(said).to_bytes(8, "little") + said)
-        for view in (head, *map(_bytes, part.tensors.values())):
-            for start in range(0, len(view), _PIECE):
-                piece = view[start : start + _PIECE]
-                total = zlib.crc32(piece, total)
-                count += _write_all(file, piece)
+        for piece in chain((head,), written):
+            total = zlib.crc32(piece, total)
+            count += _write_all(file, piece)
         os.fdatasync(descriptor)
     return Written(bytes=count, crc32=total)
 
@@ -126,8 +134,9 @@ def _write_all(file: Any, piece: memoryview) -> int:
     return len(piece)
 
 
-def read(path: Path) -> Part:
-    """A part that has been found to be what was written. Raises OSError, and ValueError for a file of another kind."""
+def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> Part:
+    """A part that has been found to be what was written, or of it the tensors whose names are `wanted`. Raises
+    OSError, and ValueError for a file of another kind."""
     with open_regular(path) as file:
         left = os.fstat(file.fileno()).st_size - 8
         size = int.from_bytes(file.read(8), "little")
@@ -143,6 +152,9 @@ def read(path: Path) -> Part:
             left -= math.prod(shape) * dtype.itemsize
             if left < 0:
                 raise ValueError(f"{path} ends within a tensor")
+            if not wanted(name):
+                file.seek(math.prod(shape) * dtype.itemsize, os.SEEK_CUR)
+                continue
             part.tensors[name] = torch.empty(shape, dtype=dtype)
             _read_all(file, _bytes(part.tensors[name]), path)
     return part

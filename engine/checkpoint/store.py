@@ -49,6 +49,18 @@ class Written:
     crc32: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A checkpoint, as its manifest says."""
+
+    step: int
+    """It was made after so many steps."""
+    bytes: int
+    """Of all its parts."""
+    written_unix_ns: int
+    """When its manifest was."""
+
+
 class Store:
     """One job's checkpoints, seen by one process."""
 
@@ -63,7 +75,7 @@ class Store:
         is none. What is newer, or not whole, is removed, which the log says: the attempt makes these steps again."""
         for step in sorted(self._steps(), reverse=True):
             try:
-                self._verify(step)
+                self.verify(step)
             except DamagedError as error:
                 logger.warning("the checkpoint of step %d is not used, and removed: %s", step, error)
                 self._remove(step)
@@ -80,7 +92,7 @@ class Store:
 
     def place(self, step: int) -> Path:
         """The folder of one checkpoint."""
-        return self._folder / f"{_PREFIX}{step:010d}"
+        return self._folder / folder_name(step)
 
     def say(self, step: int, name: str, written: Written | str) -> None:
         """This party's part is on the disk, or (a text) why it is not."""
@@ -134,8 +146,8 @@ class Store:
         )
         return said if whole else {"error": "what it said makes no sense"}
 
-    def _verify(self, step: int) -> None:
-        """Raises DamagedError."""
+    def verify(self, step: int) -> None:
+        """Whether somebody can go on from it. Raises DamagedError."""
         try:
             found = json.loads(read_regular(self.place(step) / MANIFEST, _MOST_BYTES, root=self._folder))
         except FileNotFoundError:
@@ -193,6 +205,29 @@ class Store:
             else:
                 (place / MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(place, ignore_errors=True)
+
+
+def kept(folder: Path) -> list[Kept]:
+    """The checkpoints in a folder, the newest first, as their manifests say. Whether they are whole is not
+    looked at."""
+    found = []
+    for path in folder.glob(f"{_PREFIX}*/{MANIFEST}") if folder.is_dir() else ():
+        try:
+            with open_regular(path, root=folder) as file:
+                written_unix_ns = os.fstat(file.fileno()).st_mtime_ns
+                said = json.loads(file.read(_MOST_BYTES))
+            size = sum(int(part["bytes"]) for part in said["parts"].values())
+            step = int(said["step"])
+        except (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError):
+            continue  # it is being removed, or a user's code wrote it
+        if path.parent.name == folder_name(step):
+            found.append(Kept(step=step, bytes=size, written_unix_ns=written_unix_ns))
+    return sorted(found, key=lambda each: -each.step)
+
+
+def folder_name(step: int) -> str:
+    """Of the checkpoint after so many steps."""
+    return f"{_PREFIX}{step:010d}"
 
 
 def _sync(folder: Path) -> None:

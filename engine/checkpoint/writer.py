@@ -30,6 +30,8 @@ class Writer:
         self._all_names = all_names
         self._thread: threading.Thread | None = None
         self._until_s = 0.0
+        self.whole = False
+        """Whether the last checkpoint is one; known to worker 0, once it has waited."""
 
     def wait(self) -> None:
         """Until the last part is on the disk, or will not be."""
@@ -39,6 +41,7 @@ class Writer:
     def write(self, step: int, part: Part) -> None:
         """Begin to write; `part` is the writer's from now on."""
         self.wait()
+        self.whole = False
         self._until_s = time.monotonic() + PATIENCE_S
         self._thread = threading.Thread(
             target=self._write, args=(step, part), name=f"write {self._name}", daemon=True
@@ -62,6 +65,7 @@ class Writer:
             why = self._store.complete(step, self._all_names, lambda: self._until_s)
         except OSError as error:
             why = str(error)
+        self.whole = why is None
         if why is not None:
             _not_written(step, why)
 

@@ -46,6 +46,7 @@ class Asynchronous:
     least_workers = 1
     least_set_by = ""
     waits_for_slowest = False
+    most_ahead: int | None = None
 
     def __init__(self, scaling: str = "constant", *, own_writes: bool = True) -> None:
         """`own_writes`: whether a worker waits for the answer to its last push; else for that to the one before."""

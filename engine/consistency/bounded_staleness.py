@@ -49,6 +49,7 @@ class BoundedStaleness:
     def __init__(self, bound: int, *, apply: Literal["arrival", "clock"] = "arrival") -> None:
         """`bound`: s, at least 0."""
         self._bound = bound
+        self.most_ahead: int | None = bound
         self._by_clock = apply == "clock"
 
     @classmethod

@@ -22,6 +22,7 @@ class EveryStep:
     in_place = True
     least_set_by = ""
     waits_for_slowest = True
+    most_ahead: int | None = 0
 
     def __init__(self, workers: int) -> None:
         self._workers = self.least_workers = workers

@@ -89,6 +89,8 @@ class Policy(Protocol):
     waits_for_slowest: bool
     """Whether who is ahead waits for who is behind: then a worker that was lost joins again where the slowest of the
     others is. Else it goes on with the step that it was lost in, and all that it would have contributed is."""
+    most_ahead: int | None
+    """By so many steps a worker may begin one ahead of the slowest. None: nobody waits for another one."""
 
     def admit(self, contribution: Contribution, clocks: Clocks) -> Verdict:
         """What becomes of a contribution that has arrived, or was held."""

@@ -47,6 +47,7 @@ class Softsync:
         contribution is in what it reads; else it gets the unit as it is."""
         self._contributions = self.least_workers = contributions
         self._own_writes = own_writes
+        self.most_ahead: int | None = 0 if own_writes and contributions > 1 else None
 
     @classmethod
     def of(cls, settings: SoftsyncSettings, workers: int) -> Softsync:

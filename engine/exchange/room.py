@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,13 +14,16 @@ from engine.checkpoint.part import nested, parted, under
 from engine.codec.base import UnitCodec
 from engine.codec.difference import Difference
 from engine.consistency.policy import Policy
+from engine.plan.units import Segment, Unit
 from engine.protocol.assembly import homes_of
 from engine.protocol.home import Home
 from engine.state.choice import Choice
 from engine.state.host_memory import has
 from engine.state.updates import PieceUpdater
+from engine.tensor_bytes import as_bytes
 
 _CODEC, _OPTIMIZER, _DIFFERENCE, _PARAMETERS = "codec", "optimizer", "difference", "parameters"
+_HOME, _SUMS, _MASK, _KEPT = "home", "sums", "mask", "kept"
 
 
 @dataclass(kw_only=True)
@@ -63,26 +68,71 @@ class Room:
     """What worker 0's has."""
 
     def state(self) -> dict[str, Tensor]:
-        """What later steps need of earlier ones, where all workers have had the answer to the last one. In lockstep the
-        parameters are those that workers hold, unless these are told differences."""
+        """What later steps need of earlier ones. In lockstep all workers have had the answer to the last one, and the
+        parameters are those that they hold, unless these are told differences. Where they drift, all that they have
+        contributed has come, and none contributes more."""
         found = nested({_CODEC: self.codec.state()})
         if self.updater is not None:
             found |= nested({_OPTIMIZER: self.updater.state()})
+        if not self.home.lockstep:
+            return found | self._drifted()
         if self.differences:
             found |= nested({_DIFFERENCE: self.differences[0].state()})
             found |= {f"{_PARAMETERS}/{position}": part for position, part in enumerate(self.answer)}
         return found
 
     def load(self, state: Mapping[str, Tensor], step: int) -> None:
-        """Go on from `state()`: all workers begin with `step`, and this room with the parameters that they hold."""
-        self.home.begin_at(step)
+        """Go on from `state()`: in lockstep all workers begin with `step`, and this room with the parameters that they
+        hold. Where they drift, each joins at its own, and gets them from here."""
+        if self.home.lockstep:
+            self.home.begin_at(step)
         self.codec.load(under(state, _CODEC))
         if self.updater is not None:
             self.updater.load(under(state, _OPTIMIZER))
-        if self.differences:
+        if not self.home.lockstep:
+            self._load_drifted(state)
+        elif self.differences:
             self.differences[0].load(under(state, _DIFFERENCE))
             for position, part in enumerate(self.answer):
                 part.copy_(state[f"{_PARAMETERS}/{position}"])
+
+    def _drifted(self) -> dict[str, Tensor]:
+        """The parameters, and contributions that have come and are in no update yet."""
+        found = {f"{_PARAMETERS}/{position}": part for position, part in enumerate(self.answer)}
+        found[_HOME] = _bytes_of(json.dumps(self.home.state()).encode())
+        found |= {f"{_SUMS}/{position}": part for position, part in enumerate(self.sums)}
+        if self.sums and self.mask is not None:
+            found[_MASK] = _bytes_of(self.mask)
+        for (rank, step), (payload, mask) in self.kept.items():
+            found[f"{_KEPT}/{rank}/{step}/{_MASK}"] = _bytes_of(mask)
+            if payload is not None:
+                found[f"{_KEPT}/{rank}/{step}/payload"] = _bytes_of(payload)
+        return found
+
+    def _load_drifted(self, state: Mapping[str, Tensor]) -> None:
+        self.first_arrival_s = time.monotonic()  # of what waits there for others
+        self.home.load(json.loads(_of_bytes(state[_HOME])))
+        for position, part in enumerate(self.answer):
+            part.copy_(state[f"{_PARAMETERS}/{position}"])
+        self.sums = [held.clone() for _, held in sorted(under(state, _SUMS).items(), key=lambda s: int(s[0]))]
+        self.mask = _of_bytes(state[_MASK]) if _MASK in state else None
+        for rank, steps in parted(under(state, _KEPT)).items():
+            for step, held in parted(steps).items():
+                payload = held.get("payload")
+                came = None if payload is None else as_bytes(payload)
+                self.kept[int(rank), int(step)] = came, _of_bytes(held[_MASK])
+
+
+def _bytes_of(content: bytes | memoryview) -> Tensor:
+    return (
+        torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        if len(content)
+        else torch.empty(0, dtype=torch.uint8)
+    )
+
+
+def _of_bytes(held: Tensor) -> bytes:
+    return bytes(as_bytes(held)) if held.numel() else b""
 
 
 def present(parts: list[Tensor], mask: bytes) -> list[Tensor]:
@@ -142,6 +192,25 @@ def _differences(
 def states_of(rooms: Sequence[Room]) -> dict[str, Tensor]:
     """Of all phases of a unit: what later steps need of earlier ones (`Room.state`)."""
     return nested({number: room.state() for number, room in enumerate(rooms)})
+
+
+def optimizer_states(unit: Unit, state: Mapping[str, Tensor]) -> Iterator[tuple[Segment, str, Tensor]]:
+    """Of `states_of` a unit's rooms: what the optimizer keeps in each slot beside each of its segments."""
+    for position, full, held in _by_position(state, _OPTIMIZER):
+        yield unit.segments[position], full, held
+
+
+def parameter_pieces(unit: Unit, state: Mapping[str, Tensor]) -> Iterator[tuple[Segment, Tensor]]:
+    """Of the same, where the parameters are there: each segment's."""
+    for position, _, held in _by_position(state, _PARAMETERS):
+        yield unit.segments[position], held
+
+
+def _by_position(state: Mapping[str, Tensor], prefix: str) -> Iterator[tuple[int, str, Tensor]]:
+    for phase in parted(state).values():
+        for name, held in under(phase, prefix).items():
+            position, _, rest = name.partition("/")
+            yield int(position), rest, held
 
 
 def load_states(rooms: Sequence[Room], state: Mapping[str, Tensor], step: int) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -45,6 +46,8 @@ class Shard:
         Message.JOIN,
         Message.LOST,
         Message.RETURNED,
+        Message.CAPTURE,
+        Message.PAUSED,
     )
 
     def __init__(
@@ -77,9 +80,7 @@ class Shard:
         self._recording = recording
         self._deterministic = deterministic
         self._deadline_s = deadline_s
-        self._record = record
-        self._lost = lost
-        self._cuts = cuts
+        self._record, self._lost, self._cuts = record, lost, cuts
         self._incarnation = dict.fromkeys(range(workers), 0)
         """By rank: of whom messages are. Nothing comes of a lost one after the word that it has returned."""
         self._first = dict.fromkeys(range(workers), 0)
@@ -125,6 +126,9 @@ class Shard:
         if header.kind == Message.RETURNED:
             self._on_returned(header)
             return
+        if header.kind in (Message.CAPTURE, Message.PAUSED):
+            self._look_for_cut(header)
+            return
         rooms = self._rooms[header.unit]
         room = rooms[header.part] if header.kind == Message.PUSH and len(rooms) > 1 else rooms[-1]
         if header.kind == Message.ASSIGN:
@@ -151,6 +155,28 @@ class Shard:
                 raise RuntimeError(str(error)) from error
         for instruction in found:
             self._carry_out(room, instruction, header, payload)
+        if header.kind == Message.PUSH:
+            self._look_for_cut(None)
+
+    def _look_for_cut(self, told: Header | None) -> None:
+        """Capture at worker 0's word, or what drifting workers had contributed when they paused, once it is here."""
+        if self._cuts is None:
+            return
+        if told is not None and told.kind == Message.CAPTURE:
+            self._capture(told.step, (told.origin,))
+        elif told is not None:
+            self._cuts.paused(told.origin, told.step, told.part)
+        clocks = (room.home.clocks.contributed for room in self._every_room())
+        if (cut := self._cuts.complete(self._workers, clocks)) is not None:
+            self._capture(cut, range(self._workers))
+
+    def _capture(self, cut: int, peers: Iterable[int]) -> None:
+        """Nobody contributes anything before it hears of this."""
+        assert self._cuts is not None
+        for index, rooms in self._rooms.items():
+            self._cuts.at(index, cut, partial(states_of, rooms))
+        for peer in peers:
+            self._endpoint.send(peer, Header(Message.CAPTURED, self._endpoint.index, Lane.WORKER, cut))
 
     def _waits_from_now(self, room: Room) -> None:
         if not room.home.waits:

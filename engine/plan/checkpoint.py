@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import require_within
+from engine.errors import require_positive, require_within
 from engine.plan.units_of_measure import LARGEST
 
 MOST = 1000
@@ -18,11 +18,23 @@ class CheckpointSpec:
     __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
 
     every_steps: int | None = None
-    """Steps between two checkpoints. Null: there are none, and each attempt begins at step 0."""
+    """Steps between two checkpoints. Where neither this nor `every_seconds` is given there are none, and each attempt
+    begins at step 0."""
+    every_seconds: float | None = None
+    """Seconds between two checkpoints, by worker 0's clock: at the end of the step in which they are over, to about a
+    second. A checkpoint by steps counts, too."""
     keep: int = 2
     """So many of the newest are kept. With 1, one that is found damaged has no other behind it."""
 
     def __post_init__(self) -> None:
         if self.every_steps is not None:
             require_within("every_steps", self.every_steps, 1, LARGEST)
+        require_positive("every_seconds", self.every_seconds, "seconds")
         require_within("keep", self.keep, 1, MOST)
+
+    @property
+    def asked(self) -> tuple[str, float] | None:
+        """The field that asks for checkpoints, and its value; None: there are none."""
+        if self.every_steps is not None:
+            return "every_steps", self.every_steps
+        return None if self.every_seconds is None else ("every_seconds", self.every_seconds)

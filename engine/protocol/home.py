@@ -6,8 +6,8 @@ answer where answers are pushed; elsewhere it is told that there is one (`NOTIFY
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeAlias
 
 from engine.consistency.policy import Apply, Clocks, Contribution, Policy, Verdict
 from engine.errors import UserError
@@ -67,6 +67,35 @@ class Home:
         self.clocks.version = step
         self.clocks.contributed = dict.fromkeys(range(self._workers), step)
         self.clocks.applied = dict.fromkeys(range(self._workers), step)
+
+    @property
+    def lockstep(self) -> bool:
+        """Whether all workers are in the same step."""
+        return self._policy.lockstep
+
+    def state(self) -> dict[str, Any]:
+        """Where workers drift, and none is lost or has finished: what has come of each, as JSON takes it."""
+        clocks = self.clocks
+        return {
+            "version": clocks.version,
+            "contributed": [clocks.contributed[rank] for rank in range(self._workers)],
+            "applied": [clocks.applied[rank] for rank in range(self._workers)],
+            "joined": self._joined,
+            "added": self._added,
+            "held": self._held,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state()`. Every worker has still to join at its clock, and then gets the unit."""
+        clocks = self.clocks
+        clocks.version = state["version"]
+        clocks.contributed = dict(enumerate(state["contributed"]))
+        clocks.applied = dict(enumerate(state["applied"]))
+        self._joined, self._held = (
+            [Contribution(rank, step, read) for rank, step, read, _ in state[name]]
+            for name in ("joined", "held")
+        )
+        self._added = state["added"]
 
     def pushed(self, rank: int, step: int, read: int, incarnation: int = 0) -> list[Instruction]:
         """A worker's contribution of `step` has arrived, computed on version `read`. Raises OutOfStepError."""
@@ -138,7 +167,8 @@ class Home:
         unit as soon as it may read it, as if it had contributed all steps before."""
         if not self._is_here(rank, incarnation):
             return []
-        self._stands_at(rank, clock)
+        if self.clocks.contributed[rank] != clock:
+            self._stands_at(rank, clock)
         if self._returns == "push":
             self._untold.add(rank)
         else:

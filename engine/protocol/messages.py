@@ -78,5 +78,20 @@ class Message(IntEnum):
     ACTIVATION_GRADIENT = 21
     """What a device answers to a piece, or a stage to the one before it [the activation's gradient, none in an
     evaluation; from a device the loss in meta]."""
+    WORD = 27
+    """Worker 0's word about checkpoints [none; JSON in meta]; `step` is its number."""
+    CAPTURE = 28
+    """Worker 0 tells a shard to save what it has after `step` steps [none]."""
+    CAPTURED = 29
+    """A shard has captured its state [none; `step` is the cut's]: who hears it may go on."""
+    PAUSE = 30
+    """Worker 0 tells workers that drift to stop for a checkpoint, and they say that they have heard it [none; JSON in
+    meta]; `step` is the cut's."""
+    PAUSED = 31
+    """A worker that drifts contributes nothing to its `step` before it hears that a shard has captured [none; `part` is
+    the cut's step]."""
+    LEAVE = 32
+    """A worker that drifts asks worker 0 whether a checkpoint is still to be made before it ends, and is told that none
+    is [none]."""
     STATE = 22
     """The trained value of a tensor that lives on a device, for worker 0 [the tensor]; unit = its position."""

@@ -80,8 +80,7 @@ class PlanReplica:
         self._together = together
         self._policy = policy
         self._step = 0
-        self._forward = False
-        self._departing = False
+        self._forward = self._departing = False
         """A backward pass runs after which gradients are final."""
         self._lock = threading.RLock()
         """Around bringing a layer up to date: a thread of the user's own may read, too."""
@@ -223,8 +222,9 @@ class PlanReplica:
         self._tell_exchanges(self._step)
         self._wait_for_all()
 
-    def finish(self) -> None:
+    def finish(self, steps: int) -> None:
         """Block until this worker holds what all workers have contributed: it contributes nothing more."""
+        self._step = steps  # an attempt may go on behind the last one
         self.settle()
         if self._policy.lockstep:
             return

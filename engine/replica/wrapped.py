@@ -98,7 +98,7 @@ class WrappedReplica(ABC):
     def settle(self) -> None:
         """Let the model hold the result of every step so far, whole. Collective."""
 
-    def finish(self) -> None:
+    def finish(self, steps: int) -> None:
         self.settle()
 
     def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:
@@ -156,6 +156,11 @@ class WrappedReplica(ABC):
     def close(self) -> None:
         self._told.close()
         leave_process_group(self._collectives)
+
+    @property
+    def updater(self) -> Updater:
+        """What it updates with."""
+        return self._updater
 
     def _mark_layers(self) -> None:
         """Tell forward spans apart by the modules that own parameters, and of compiled ones by the first."""

@@ -17,6 +17,7 @@ from engine.coordination.gather import Gather
 from engine.coordination.team import Team
 from engine.exchange.base import Counts, Exchange, Surroundings, Versioned
 from engine.exchange.native import join_process_group
+from engine.exchange.server import ServerExchange
 from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.instrumentation.writes import Writes
@@ -34,7 +35,7 @@ from engine.replica.watch import Watch
 from engine.replica.wrapped import wrapped_class
 from engine.runtime.computing import computing
 from engine.runtime.crossing import Crossing
-from engine.runtime.cuts import Held, saved
+from engine.runtime.cuts import Held, meeting_of, saved
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.layers import layers_of
 from engine.runtime.losses import record_loss, tell
@@ -99,6 +100,11 @@ class Assembly:
         self.stop = Stop(base.endpoint, workers) if drifts(launch.consistency) else None
         if self.stop is not None:
             self._worker_lane.add(self.stop.kinds, self.stop)
+        self.meeting = meeting_of(launch, base.endpoint, self.rank)
+        """For a word about checkpoints."""
+        if self.meeting is not None:
+            self._worker_lane.add(self.meeting.kinds, self.meeting)
+            base.endpoint.on_failure(self.meeting.fail)
         self._rejoin = Rejoin(base) if base.incarnation else None
         if self._rejoin is not None:
             self._worker_lane.add(self._rejoin.kinds, self._rejoin)
@@ -199,7 +205,7 @@ class Assembly:
         memory = PinnedMemory(trainable, carriers, versions.fail) if cuda else HostMemory(trainable, carriers)
         captures = captures_of(model, launch, choices)
         layers = layers_of(
-            self._launch.model, choices, trainable, self.job.optimizer, version=self.saved.step
+            self._launch.model, choices, trainable, self.job.optimizer, version=self.saved.version
         )
         served = [name for layer in layers if layer.updater is None for name in layer.parameters]
         writes = self._writes(model, trainable, served)
@@ -223,7 +229,7 @@ class Assembly:
             together=launch.profile is None,
             contributions=remembered,
         )
-        versions.begin_at(self.saved.step)
+        versions.begin_at(self.saved.version)
         self.saved.give(held)
         return replica
 
@@ -235,6 +241,18 @@ class Assembly:
         units = [choice.unit for choice in load_choices(self._launch).values()]
         self._rejoin.check(checksum)
         return self._rejoin.join(self.exchanges, units, self.versions)
+
+    def catch_up(self) -> int:
+        """The first step. Where workers drift, and go on from a checkpoint, this one waits for what servers have."""
+        step = self.saved.step
+        if step != self.saved.version:
+            assert self.versions is not None
+            for exchange in dict.fromkeys(self.exchanges.values()):
+                if isinstance(exchange, ServerExchange):
+                    exchange.join(step)
+            units = [choice.unit for choice in load_choices(self._launch).values()]
+            self.versions.wait(units, step, lambda unit: self.exchanges[unit.index].missing(unit))
+        return step
 
     def begins(self) -> Callable[[int], None]:
         """Told of each step: with which random states it begins, where servers record what their updates consist of."""
@@ -362,7 +380,7 @@ class Assembly:
         )
         kind = wrapped_class(wrapper.runner)
         writes = self._writes(model, {}, ()) if kind.whole else None
-        return kind(
+        replica = kind(
             model=model,
             layer_index=self._layer_of,
             wrapper=wrapper,
@@ -375,3 +393,6 @@ class Assembly:
             all_used=launch.profile is not None,
             watch=self._watch(model, writes, place),
         )
+        self.held.updater = replica.updater
+        self.saved.give(self.held)
+        return replica

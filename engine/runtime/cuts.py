@@ -18,8 +18,10 @@ Memory: one more copy of what is captured until it is on the disk.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -28,21 +30,30 @@ from torch import Tensor, nn
 from engine.checkpoint import model_state
 from engine.checkpoint import part as parts
 from engine.checkpoint.part import Part
+from engine.checkpoint.preemption import Preemption
+from engine.checkpoint.rhythm import Rhythm, Word, first_meeting
 from engine.checkpoint.shard_cuts import ShardCuts
 from engine.checkpoint.writer import Writer
+from engine.consistency.policies import policy_of
 from engine.errors import UserError
 from engine.exchange.base import Exchange, Resumes
-from engine.launch import Launch
-from engine.plan.consistency import trains_alone
+from engine.launch import PATIENCE_S, Launch
+from engine.plan.consistency import drifts, trains_alone
+from engine.plan.plan import Wrapper
 from engine.replica.contributions import Contributions
-from engine.runtime.party import load_choices
+from engine.runtime.meeting import Meeting, Pause
+from engine.runtime.party import home_of, load_choices
 from engine.runtime.trainer import Done, Measured
 from engine.state import random_state
 from engine.state.updates import Updater
 from engine.telemetry.resumption import RESUMED
+from engine.transport.endpoint import Endpoint
 
-_PARAMETER, _BUFFER, _OPTIMIZER, _OUTER, _RANDOM = "parameter", "buffer", "optimizer", "outer", "random"
-_DONE, _MODEL = "done", "model"
+PARAMETER, BUFFER, OPTIMIZER, OTHER = "parameter", "buffer", "optimizer", "other"
+"""What names in a worker's part begin with."""
+_OUTER, _RANDOM = "outer", "random"
+DONE, MODEL, STATE = "done", "model", "state"
+"""Names of its texts: how far training has come, `model_state.described`, and the first of `places_of_state`."""
 
 
 @dataclass(kw_only=True)
@@ -69,19 +80,39 @@ def shard_part(index: int) -> str:
     return f"shard-{index}"
 
 
+def all_shards(launch: Launch) -> list[int]:
+    """Those that have units."""
+    if isinstance(launch.plan, Wrapper):
+        return []
+    return sorted({c.unit.shard for c in load_choices(launch).values() if c.unit.shard is not None})
+
+
 def all_parts(launch: Launch) -> list[str]:
     """Of one checkpoint."""
-    shards = {c.unit.shard for c in load_choices(launch).values() if c.unit.shard is not None}
     workers = [worker_part(rank) for rank in range(launch.job.cluster.workers)]
-    return workers + [shard_part(shard) for shard in sorted(shards)]
+    return workers + [shard_part(shard) for shard in all_shards(launch)]
+
+
+def meeting_of(launch: Launch, endpoint: Endpoint, rank: int) -> Meeting | None:
+    """Where worker `rank` meets the others for a word about checkpoints; None: the job has none."""
+    if not launch.has_cuts:
+        return None
+    return Meeting(
+        endpoint,
+        rank=rank,
+        workers=launch.job.cluster.workers,
+        shards=[home_of(launch, shard) for shard in all_shards(launch)],
+        deadline_s=launch.deadline_s + PATIENCE_S,
+    )
 
 
 def shard_cuts(launch: Launch, index: int, units: Mapping[int, object]) -> ShardCuts | None:
     """Of server shard `index` with these units."""
-    if launch.cut_every is None or not units:
+    if not launch.has_cuts or not units:
         return None
     writer = Writer(launch.cuts(), shard_part(index))
-    return ShardCuts(writer, every=launch.cut_every, units=units.keys(), first=launch.resumed or 0)
+    every = None if drifts(launch.consistency) else launch.cut_spec.every_steps
+    return ShardCuts(writer, every=every, units=units.keys(), first=launch.resumed or 0)
 
 
 def saved_shard(launch: Launch, index: int) -> dict[str, Tensor]:
@@ -99,7 +130,7 @@ class Noting(Protocol):
 class Fresh:
     """A worker that begins: nothing has been saved."""
 
-    step = 0
+    step = version = 0
 
     def give_parameters(self, model: nn.Module) -> None:
         """They stay."""
@@ -122,26 +153,29 @@ class Saved:
         step = launch.resumed
         assert step is not None
         store = launch.cuts()
-        self.step = step
         self._own = parts.read(store.part(step, worker_part(rank)))
+        self.step: int = json.loads(self._own.texts[DONE]).get("steps", step)
+        """Its own, where workers drift."""
+        self.version = 0 if drifts(launch.consistency) else self.step
+        """The step for which it holds parameters; where workers drift it asks for them."""
         self._common = self._own if rank == 0 else parts.read(store.part(step, worker_part(0)))
         self._optimizer = self._own if trains_alone(launch.consistency) else self._common
 
     @torch.no_grad()
     def give_parameters(self, model: nn.Module) -> None:
         """To the model on the host."""
-        saved = self._common.under(_PARAMETER)
+        saved = self._common.under(PARAMETER)
         for name, parameter in model.named_parameters():
             parameter.copy_(saved[name])
 
     def give_buffers(self, model: nn.Module) -> None:
         """A forward pass may have replaced one by another tensor, registered it, or let it go."""
-        model_state.give_buffers(model, self._own.texts[_MODEL], self._own.under(_BUFFER))
+        model_state.give_buffers(model, self._own.texts[MODEL], self._own.under(BUFFER))
 
     def give(self, held: Held) -> None:
         """Before any message has come."""
         if held.updater is not None:
-            held.updater.load(self._optimizer.under(_OPTIMIZER))
+            held.updater.load(self._optimizer.under(OPTIMIZER))
         if held.contributions is not None:
             held.contributions.load(self._common.under(_OUTER))
         for position, exchange in enumerate(held.distinct):
@@ -151,9 +185,9 @@ class Saved:
         """The last thing before training: nothing is drawn until then. Lets go of what has been read."""
         if self._own is self._common:
             recorder.metric(RESUMED, self.step, self.step)
-        model_state.give_modes(model, self._own.texts[_MODEL])
+        model_state.give_modes(model, self._own.texts[MODEL])
         random_state.load(self._own.under(_RANDOM), device)
-        said = json.loads(self._own.texts[_DONE])
+        said = json.loads(self._own.texts[DONE])
         last = said["last"]
         print(f"training goes on from the checkpoint of step {self.step}", flush=True)
         self._own = self._common = self._optimizer = Part()
@@ -172,8 +206,12 @@ class NoCuts:
         """Never."""
         return False
 
-    def take(self, done: Done) -> None:
+    def take(self, done: Done) -> bool:
         raise AssertionError(f"no cut is due after {done.steps} steps")
+
+    def leaving(self) -> bool:
+        """Never."""
+        return False
 
     def close(self) -> None:
         """Nothing is written."""
@@ -183,12 +221,27 @@ class WorkerCuts:
     """One worker's side of the job's checkpoints."""
 
     def __init__(
-        self, launch: Launch, rank: int, model: nn.Module, held: Held, device: torch.device, total_steps: int
+        self,
+        launch: Launch,
+        rank: int,
+        model: nn.Module,
+        held: Held,
+        device: torch.device,
+        total_steps: int,
+        meeting: Meeting,
     ) -> None:
         """Raises UserError for a model that keeps what no checkpoint holds."""
-        assert launch.cut_every is not None
-        _check(launch.cut_every, model)
-        self._every = launch.cut_every
+        _check(launch, model)
+        spec, begun = launch.cut_spec, launch.resumed or 0
+        period = launch.consistency.exchange_period if trains_alone(launch.consistency) else 1
+        self._every = spec.every_steps
+        self._meeting = meeting
+        self._rhythm = Rhythm(every_s=spec.every_seconds, period=period, begun=begun, now_s=time.monotonic())
+        self._next = first_meeting(begun, period)
+        self._word = Word()
+        self._drifts = drifts(launch.consistency)
+        self._ahead = policy_of(launch.consistency, launch.job.cluster.workers).most_ahead
+        self._preemption = Preemption(launch.directory)
         self._total = total_steps
         self._model = model
         self._held = held
@@ -200,29 +253,88 @@ class WorkerCuts:
         )
 
     def due(self, steps: int) -> bool:
-        """Whether there is a cut after so many steps; none after the last."""
-        return steps % self._every == 0 and steps < self._total
+        """Whether there is a cut after so many steps; none after the last. In lockstep collective."""
+        if steps >= self._total:
+            return False
+        if not self._drifts:
+            return self._wanted(steps, self._meeting.hear)
+        if self._first and self._meeting.pause is None and self._wanted(steps, lambda say: say()):
+            cut = steps if self._ahead is None else steps + self._ahead + 2
+            if cut < self._total:
+                self._meeting.say_pause(Pause(cut, 0 if self._ahead is None else cut, self._word.ends))
+        pause = self._meeting.pause
+        return pause is not None and steps >= pause.after
 
-    def take(self, done: Done) -> None:
-        """Capture, and begin to write; this worker holds what the last step has made."""
+    def leaving(self) -> bool:
+        """Whether there is a cut behind the last step."""
+        return self._drifts and not self._meeting.may_leave()
+
+    def _wanted(self, steps: int, hear: Callable[[Callable[[], Word]], Word]) -> bool:
+        """Whether a cut is wanted after so many steps."""
+        self._word = Word()
+        if steps >= self._next:
+            self._word = hear(partial(self._say, steps))
+            self._next = self._word.next
+        return self._word.cut or (self._every is not None and steps % self._every == 0)
+
+    def _say(self, steps: int) -> Word:
+        now_s = time.monotonic()
+        return self._rhythm.word(steps, now_s, asked=self._preemption.asked(now_s))
+
+    def take(self, done: Done) -> bool:
+        """Capture, and begin to write; this worker holds what the last step has made. Answers whether training goes on.
+        Collective."""
         self._writer.wait()
+        cut, ends = self._hold(done.steps)
         held, part = self._held, Part()
         last = done.last
-        part.texts[_DONE] = json.dumps(
-            {"samples": done.samples, "last": None if last is None else list(last)}
+        part.texts[DONE] = json.dumps(
+            {
+                "steps": done.steps,
+                "samples": done.samples,
+                "last": None if last is None else list(last),
+                "total": self._total,
+            }
         )
-        part.texts[_MODEL] = model_state.described(self._model)
+        part.texts[MODEL] = model_state.described(self._model)
         part.put(_RANDOM, random_state.state(self._device))
-        part.put(_BUFFER, dict(self._model.named_buffers()))
+        part.put(BUFFER, dict(self._model.named_buffers()))
         if self._first:
-            part.put(_PARAMETER, dict(self._model.named_parameters()))
+            places, others = model_state.places_of_state(
+                self._model, parameter=PARAMETER, buffer=BUFFER, other=OTHER
+            )
+            part.texts[STATE] = json.dumps(places)
+            part.put(OTHER, others)
+            part.put(PARAMETER, dict(self._model.named_parameters()))
             if held.contributions is not None:
                 part.put(_OUTER, held.contributions.state())
         if held.updater is not None and self._own_optimizer:
-            part.put(_OPTIMIZER, held.updater.state())
+            part.put(OPTIMIZER, held.updater.state())
         for position, exchange in enumerate(held.distinct):
             part.put(f"exchange-{position}", exchange.state())
-        self._writer.write(done.steps, part)
+        self._writer.write(cut, part)
+        return not (ends and self._ends(cut))
+
+    def _hold(self, steps: int) -> tuple[int, bool]:
+        """Nobody goes on before shards have captured, but for what these capture by themselves. Answers the cut, and
+        whether the attempt is to end with it."""
+        self._rhythm.cut(time.monotonic())
+        if self._drifts:
+            pause = self._meeting.stop(steps)
+            return pause.cut, pause.ends
+        if self._word.cut:
+            self._meeting.capture(steps)
+        return steps, self._word.ends
+
+    def _ends(self, cut: int) -> bool:
+        """Whether the attempt ends with the cut: it is whole."""
+        self._writer.wait()
+        word = self._meeting.hear(lambda: Word(ends=self._writer.whole))
+        if self._first and word.ends:
+            self._preemption.done(cut)
+        elif self._first:
+            self._preemption.failed(time.monotonic())
+        return word.ends
 
     def close(self) -> None:
         """Training is over."""
@@ -230,21 +342,29 @@ class WorkerCuts:
 
 
 def worker_cuts(
-    launch: Launch, rank: int, model: nn.Module, held: Held, device: torch.device, total_steps: int
+    launch: Launch,
+    rank: int,
+    model: nn.Module,
+    held: Held,
+    device: torch.device,
+    total_steps: int,
+    meeting: Meeting | None,
 ) -> NoCuts | WorkerCuts:
     """See `WorkerCuts`."""
-    if launch.cut_every is None:
+    if meeting is None:
         return NoCuts()
-    return WorkerCuts(launch, rank, model, held, device, total_steps)
+    return WorkerCuts(launch, rank, model, held, device, total_steps, meeting)
 
 
-def _check(every: int, model: nn.Module) -> None:
+def _check(launch: Launch, model: nn.Module) -> None:
     """Raises UserError where a module has a state of its own, which may be anything."""
+    asked = launch.cut_spec.asked
+    assert asked is not None
     for name, module in model.named_modules():
         if type(module).get_extra_state is not nn.Module.get_extra_state:
             raise UserError(
-                "checkpoint.every_steps",
-                every,
+                f"checkpoint.{asked[0]}",
+                asked[1],
                 f"{name or 'the model'} has a state of its own (get_extra_state), which is not captured yet",
-                "Keep it in buffers, or leave checkpoint.every_steps out",
+                f"Keep it in buffers, or leave checkpoint.{asked[0]} out",
             )

@@ -142,6 +142,8 @@ class TrainingEnd:
     target_step: int | None
     """After how many steps the target accuracy was reached: of all workers, where they drift of worker 0. The same on
     every worker; None on others than worker 0 where a worker may be lost, since nothing is agreed on then."""
+    preempted: bool
+    """It has ended with a checkpoint, and another attempt is to go on from there."""
     train_ns: int
     """From the first step's start to the last step's end, evaluations included."""
     cpu_ns: int
@@ -166,8 +168,12 @@ class Cuts(Protocol):
         """Whether it is, after so many steps."""
         ...
 
-    def take(self, done: Done) -> None:
-        """This worker holds what the last step has made."""
+    def leaving(self) -> bool:
+        """Whether it is once more, behind the last step."""
+        ...
+
+    def take(self, done: Done) -> bool:
+        """This worker holds what the last step has made. Answers whether training goes on."""
         ...
 
 
@@ -239,6 +245,7 @@ class Trainer:
         first = steps = done.steps
         samples, last = done.samples, done.last
         reached: Measured | None = None
+        preempted = False
         start_ns, cpu_ns = recording.now_ns(), time.process_time_ns()
         batches = self._loader.batches(first)
         for step in range(first, self._loader.steps):
@@ -267,13 +274,18 @@ class Trainer:
                 break
             if self._cuts.due(steps):
                 replica.settle()
-                self._cuts.take(Done(steps=steps, samples=samples, last=last))
-        replica.finish()
+                preempted = not self._cuts.take(Done(steps=steps, samples=samples, last=last))
+                if preempted:
+                    break
+        while not preempted and self._cuts.leaving():
+            replica.settle()
+            preempted = not self._cuts.take(Done(steps=steps, samples=samples, last=last))
+        replica.finish(steps)
         if self._meanwhile is not None:
             reached = self._meanwhile.agree(reached)
             last = reached or last
         known = reached is not None or (last is not None and last.common and last.steps == steps)
-        if self._job.evaluation.at_end and not known and self._evaluate is not None:
+        if self._job.evaluation.at_end and not known and self._evaluate is not None and not preempted:
             last = self._measure(steps, self._evaluate, common=True)
             if self._good_enough(last):
                 reached = last
@@ -283,6 +295,7 @@ class Trainer:
             test_accuracy=None if last is None else last.accuracy,
             test_loss=None if last is None else last.loss,
             target_step=None if reached is None else reached.steps,
+            preempted=preempted,
             train_ns=recording.now_ns() - start_ns,
             cpu_ns=time.process_time_ns() - cpu_ns,
         )

@@ -116,7 +116,9 @@ class Worker:
             tell_length(base.endpoint, base.servers, loader.steps)
         replica = parts.replica(place, model, initial, loader.steps)
         initial.forget()
-        cuts = worker_cuts(self._launch, parts.rank, model, parts.held, parts.device, loader.steps)
+        cuts = worker_cuts(
+            self._launch, parts.rank, model, parts.held, parts.device, loader.steps, parts.meeting
+        )
         passes, measure = place.open(replica, loader.steps)
         gc.collect()
         gc.freeze()  # what is here now is here to stay: the collector need not look at it again and again
@@ -156,7 +158,7 @@ class Worker:
             outcome = trainer.train(done)
         cuts.close()
         elsewhere = place.end()
-        if subject.pace is None:
+        if subject.pace is None and not outcome.preempted:
             with replica.common():
                 self._save(model, self._alone() if self._goes_on else place.team, elsewhere)
         replica.close()
@@ -213,7 +215,7 @@ class Worker:
             told=self._parts.tells_of_loss(),
             returned=(lambda rank, _: stop.tell_again(rank)) if stop and first else None,
         )
-        return self._launch.resumed or 0
+        return self._parts.catch_up()
 
     def _straggler(self, slowness: Slowness) -> Straggler:
         plan = self._launch.plan

@@ -79,6 +79,14 @@ def clip_gradients(parameters: Mapping[str, Parameter], limit: float) -> None:
     torch.nn.utils.clip_grad_norm_(parameters.values(), limit)
 
 
+def plain_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """The state_dict of `build_optimizer`'s, as another one of its class loads it."""
+    found = optimizer.state_dict()
+    for group in found["param_groups"]:
+        del group[_GROUP]
+    return found
+
+
 class Updater:
     """Updates parameters in place from their `.grad`, on a worker or a device."""
 

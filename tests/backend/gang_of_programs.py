@@ -29,6 +29,10 @@ STRANGER = (
 )
 """Starts a process that shows only in its arguments whose it is."""
 WHEN_TOLD = "import os, time\nwhile not os.path.exists('told'): time.sleep(0.01)\nraise SystemExit(3)"
+MAKES_ROOM = (
+    "import os, time\nwhile not os.path.exists('preempt.json'): time.sleep(0.01)\n"
+    "open('preempted.json', 'w').write('{\"step\": 4}')"
+)
 PROGRAMS = {
     "work": "",
     "goes on": "",
@@ -40,6 +44,7 @@ PROGRAMS = {
     "fails": "raise SystemExit(3)",
     "fails when told": WHEN_TOLD,
     "fails at first": "raise SystemExit(3)",
+    "makes room": MAKES_ROOM,
     "leaves a daemon and fails": f"{DAEMON}; raise SystemExit(3)",
     "does not start": "",
     "breaks its supervisor": "",
@@ -61,7 +66,8 @@ class Programs:
             raise RuntimeError("no room for worker 1")
         for party in self._launch.parties:
             name = self._launch.job.name
-            if name == "fails at first" and self._launch.directory.name != "1":
+            number = self._launch.directory.name
+            if (name == "fails at first" and number != "1") or (name == "makes room" and number == "2"):
                 name = "work"
             fails = "fails" in name
             program = SLEEP if fails and party.index == 0 else PROGRAMS[name]

@@ -302,6 +302,17 @@ def test_a_trace_is_a_file_that_is_whole(file: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.yaml", "trace.json"]
 
 
+def test_a_model_that_there_is_not_yet_is_not_exported(file: Path, tmp_path: Path) -> None:
+    job_id = succeeds("submit", str(file)).strip()
+    refused = trainyard("export", job_id, "--out", str(tmp_path / "there"))
+    assert refused.exit_code == 2
+    assert "there is no model of it yet" in refused.stderr
+    assert list((tmp_path / "there").iterdir()) == []
+    refused = trainyard("export", job_id, "--out", str(tmp_path / "there"), "--optimizer")
+    assert refused.exit_code == 2
+    assert "the job has no checkpoint" in refused.stderr
+
+
 def test_any_beginning_that_only_one_job_has_is_its_id(file: Path) -> None:
     first = succeeds("submit", str(file), "--set", "name=first of two").strip()
     second = succeeds("submit", str(file), "--set", "name=second of two").strip()

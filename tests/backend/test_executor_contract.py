@@ -140,6 +140,20 @@ def test_stop_right_after_launch_ends_as_cancelled(executor: Executor, tmp_path:
     assert nothing_left(tmp_path)
 
 
+def test_an_attempt_that_is_preempted_says_so_and_twice_is_harmless(
+    executor: Executor, tmp_path: Path
+) -> None:
+    handle = executor.launch(launch(tmp_path, "makes room"), NOWHERE)
+    running(executor, handle)
+    for _ in range(2):
+        executor.preempt(handle)
+    end = ended(executor, handle)
+    assert (end.status, end.reason) == ("preempted", Reason.PREEMPTED)
+    assert "step 4" in end.message
+    executor.preempt(handle)
+    assert executor.poll(handle) == end
+
+
 def test_stop_by_force_ends_everything(executor: Executor, tmp_path: Path) -> None:
     handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
     running(executor, handle)

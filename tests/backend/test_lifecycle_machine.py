@@ -22,6 +22,8 @@ from backend.lifecycle import (
     said,
     transition,
 )
+from backend.scheduler import preempt
+from engine.plan.checkpoint import CheckpointSpec
 
 
 @pytest.mark.parametrize(("table", "first"), [(JOB, State.QUEUED), (ATTEMPT, State.PLACING)])
@@ -29,7 +31,7 @@ def test_every_state_is_reached_and_every_state_can_end(table: dict, first: Stat
     reached = {first}
     while grown := {target for (state, _), target in table.items() if state in reached} - reached:
         reached |= grown
-    expected = set(State) if table is JOB else set(State) - {State.QUEUED}
+    expected = set(State) - {State.PREEMPTED if table is JOB else State.QUEUED}
     assert reached == expected
     leads_to_end = set(ENDED)
     while grown := {state for (state, _), target in table.items() if target in leads_to_end} - leads_to_end:
@@ -54,6 +56,24 @@ def test_only_a_failed_attempt_is_followed_by_another_one() -> None:
     assert transition(State.STOPPING_FAILED, Event.RETRY, table=ATTEMPT) is State.FAILED
 
 
+@pytest.mark.parametrize("state", sorted(ACTIVE))
+def test_a_preempted_attempt_ends_and_its_job_queues(state: State) -> None:
+    job, attempt = state, state
+    for event in closing_events(state, "preempted"):
+        job, attempt = transition(job, event), transition(attempt, event, table=ATTEMPT)
+    settled = state.removeprefix("stopping_")
+    assert (job, attempt) == ((settled, settled) if state in STOPPING else (State.QUEUED, State.PREEMPTED))
+
+
+def test_only_what_runs_is_preempted() -> None:
+    assert [state for state in State if is_allowed(state, Event.PREEMPT)] == [State.RUNNING]
+    every = CheckpointSpec(every_seconds=60)
+    allowed = [state for state in State if preempt.refusal(state, every) is None]
+    assert allowed == [State.RUNNING, State.PREEMPTING], "twice is harmless"
+    assert "begin at step 0 again" in str(preempt.refusal(State.RUNNING, CheckpointSpec()))
+    assert "it is queued" in str(preempt.refusal(State.QUEUED, every))
+
+
 def test_states_are_active_queued_or_ended() -> None:
     assert {State.QUEUED} | ACTIVE | ENDED == set(State)
     assert not ACTIVE & ENDED
@@ -67,7 +87,7 @@ def test_the_terminal_calls_every_state_as_the_page_does() -> None:
 
 def test_cancel_is_possible_until_the_end_is_settled() -> None:
     allowed = {state for state in State if is_allowed(state, Event.CANCEL, table=ATTEMPT)}
-    assert allowed == {State.PLACING, State.STARTING, State.RUNNING}
+    assert allowed == {State.PLACING, State.STARTING, State.RUNNING, State.PREEMPTING}
     for_jobs = {state for state in State if is_allowed(state, Event.CANCEL)}
     assert for_jobs == allowed | {State.QUEUED, State.STOPPING_FAILED}  # the latter ends its retries
 

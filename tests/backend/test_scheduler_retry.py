@@ -12,9 +12,10 @@ from backend.db.models import Attempt, Job, Transition
 from backend.executors import files, process
 from backend.executors.base import Running
 from backend.lifecycle import Reason, State
-from backend.scheduler import changes, retry
+from backend.scheduler import changes, record, retry
 from engine.errors import UserError
 from engine.launch import Launch
+from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.retry import RetrySpec
 from engine.plan.serde import to_plain
 from tests.backend.executor_attempts import job, until
@@ -159,3 +160,41 @@ def test_each_retry_waits_twice_as_long_up_to_an_hour() -> None:
 def test_a_retry_that_makes_no_sense_is_refused(fields: dict) -> None:
     with pytest.raises(UserError, match=next(iter(fields))):
         RetrySpec(**fields)
+
+
+def test_a_job_makes_room_for_one_that_waits_and_goes_on_behind_it(open_house: House) -> None:
+    house = open_house
+    first = house.submit("makes room", checkpoint=CheckpointSpec(every_steps=1))
+    house.reaches(first, "running")
+    second = house.submit("work")
+    until(lambda: house.job(second).reason == Reason.WAITING_FOR_DEVICES, "the other one waits")
+
+    def preempt() -> bool:
+        return house.database.writer.run(lambda s: record.preempt(s, s.get_one(Job, first)))
+
+    assert (preempt(), preempt()) == (True, False)
+    house.scheduler.wake()
+    assert house.ends(first).state == "succeeded"
+    preempted, again = house.attempts(first)
+    (other,) = house.attempts(second)
+    assert (preempted.state, preempted.reason) == ("preempted", Reason.PREEMPTED)
+    assert "the checkpoint of step 4" in str(preempted.message)
+    assert preempted.created_unix_ns < other.created_unix_ns < again.created_unix_ns
+    story = house.story(first)
+    assert story[3:6] == ["running", "preempting", "queued"]
+    assert story[6:] == SUCCEEDS[1:]
+
+
+def test_a_job_that_fails_while_it_makes_room_is_tried_again(open_house: House) -> None:
+    house = open_house
+    id_ = house.submit("fails when told", retry=AT_ONCE, checkpoint=CheckpointSpec(every_steps=1))
+    house.reaches(id_, "running")
+    house.database.writer.run(lambda s: record.preempt(s, s.get_one(Job, id_)))
+    house.scheduler.wake()
+    (attempt,) = house.attempts(id_)
+    until((Path(attempt.directory) / "preempt.json").exists, "it is asked")
+    (Path(attempt.directory) / "told").touch()
+    until(lambda: len(house.attempts(id_)) == 2, "there is a second attempt")
+    assert house.attempts(id_)[0].reason == Reason.PROCESS_FAILED
+    house.cancel(id_)
+    house.ends(id_)

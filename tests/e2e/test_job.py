@@ -170,8 +170,8 @@ def column_ms(rows: Locator) -> list[float]:
     return [float(text.removesuffix(" ms")) for text in column(rows, 0)]
 
 
-def test_the_next_steps_of_a_running_job_are_recorded(page: Page, client: Client) -> None:
-    job = client.submit(held_spec("recorded", at=NEVER, pause_s=0.1))
+def test_the_next_steps_of_a_running_job_are_recorded_and_it_makes_room(page: Page, client: Client) -> None:
+    job = client.submit(held_spec("recorded", at=NEVER, pause_s=0.1, checkpoint={"every_steps": NEVER}))
     page.goto(f"/jobs/{job.id}?tab=timeline")
     expect(page.get_by_test_id("state")).to_have_attribute("data-state", "running", timeout=RUN_MS)
     page.get_by_test_id("record").click()  # a job that waits cannot be recorded
@@ -179,6 +179,11 @@ def test_the_next_steps_of_a_running_job_are_recorded(page: Page, client: Client
     expect(notice).to_be_visible()
     first, last = map(int, re.findall(r"\d+", notice.inner_text()))
     assert last - first == 19
+    page.get_by_test_id("preempt").click()  # nobody waits, so that it goes on at once
+    page.get_by_test_id("tab-attempts").click()
+    expect(page.get_by_test_id("resumed")).to_contain_text("from step", timeout=RUN_MS)
+    expect(page.get_by_test_id("attempts")).to_contain_text("It made room for others")
+    expect(page.get_by_test_id("checkpoints")).to_contain_text("checkpoint")
     client.cancel(job.id)
     expect(page.get_by_test_id("record")).to_have_count(0)
 
@@ -201,6 +206,8 @@ def test_the_log_of_an_earlier_attempt_is_chosen(page: Page, client: Client, tmp
     page.get_by_test_id("tab-overview").click()
     expect(page.get_by_test_id("value-iteration")).to_have_text("–")  # it came to no step
     page.get_by_test_id("tab-attempts").click()
+    export = page.get_by_test_id("export-model")  # of what it has ended with
+    expect(export).to_have_attribute("href", f"/api/v1/jobs/{job_id}/export?what=model")
     page.get_by_test_id("attempts").get_by_role("link", name="Logs").first.click()
     expect(log).to_contain_text("the second attempt")
     expect(page.get_by_test_id("attempt-earlier")).to_have_count(0)

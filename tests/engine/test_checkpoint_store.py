@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from engine.checkpoint.shard_cuts import ShardCuts
 from engine.checkpoint.store import MANIFEST, Store
 from engine.checkpoint.writer import Writer
 from engine.errors import UserError
+from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.optimizers import OPTIMIZERS
 from engine.plan.updates import OptimizerSpec, ScheduleSpec
 from engine.state import random_state
@@ -284,14 +286,28 @@ def test_random_numbers_go_on_as_if_they_had_never_stopped(tmp_path: Path) -> No
     assert [draw(), draw()] == expected
 
 
+DEDICATED = {"where": "dedicated", "servers": 1}
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
-    "ddp": ({"strategy": {"name": "ddp"}}, "what ddp keeps inside of PyTorch"),
-    "fsdp": ({"strategy": {"name": "fsdp"}}, "what fsdp keeps inside of PyTorch"),
-    "asynchronous": (
-        {"strategy": {"name": "async-sgd"}},
-        "under asynchronous workers are in different steps",
+    "powersgd": (
+        {"strategy": {"name": "ddp", "options": {"hook": "powersgd"}}},
+        "what its hook powersgd keeps inside of PyTorch",
     ),
-    "decentralized": ({"strategy": {"name": "decentralized-async"}}, "workers are in different steps"),
+    "fsdp": ({"strategy": {"name": "fsdp"}}, "what fsdp keeps inside of PyTorch"),
+    "decentralized": (
+        {"strategy": {"name": "decentralized-async"}},
+        "what workers have sent one another under own-pace",
+    ),
+    "lost workers": (
+        {
+            "strategy": {"name": "async-sgd", "options": DEDICATED},
+            "cluster": {"workers": 2, "worker_loss": "go-on"},
+        },
+        "a part of every worker",
+    ),
+    "good enough": (
+        {"strategy": {"name": "bounded-staleness"}, "training": {"target_accuracy": 0.9}},
+        "training.target_accuracy may end one",
+    ),
     "streaming": ({"strategy": {"name": "streaming-diloco"}}, "an average is under way in every step"),
     "between averages": (
         {"strategy": {"name": "diloco", "options": {"period": 3}}},
@@ -308,13 +324,20 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_saved_yet_is_refused_with_the_reason(what: str) -> None:
     changes, why = REFUSED[what]
-    spec = job(cluster={"workers": 2}, checkpoint={"every_steps": 4}, **changes)
+    spec = job(**{"cluster": {"workers": 2}, "checkpoint": {"every_steps": 4}, **changes})
     with pytest.raises(UserError, match="every_steps") as refused:
         plan_of(spec)
     assert why in str(refused.value)
+    if what != "between averages":  # that is a matter of steps
+        with pytest.raises(UserError, match="every_seconds") as refused:
+            plan_of(replace(spec, checkpoint=CheckpointSpec(every_seconds=4)))
+        assert why in str(refused.value)
 
 
-@pytest.mark.parametrize(("field", "value"), [("every_steps", 0), ("keep", 0), ("keep", 1001)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("every_steps", 0), ("every_seconds", 0), ("every_seconds", float("inf")), ("keep", 0), ("keep", 1001)],
+)
 def test_numbers_that_are_none(field: str, value: int) -> None:
     with pytest.raises(UserError, match=field):
         job(checkpoint={field: value})

@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from engine import launch as launches
+from engine.checkpoint import preemption
 from engine.checkpoint.store import MANIFEST
 from engine.gang.gang import Gang
 from engine.plan.job import JobSpec
@@ -46,6 +47,8 @@ MORE: dict[str, Case] = {
     "servers, adamw": ("parameter-server", {}, {"optimizer": {"name": "adamw", "learning_rate": 0.01}}),
     "late-multiply": ("late-multiply", {"codec": "bf16"}, {}),
     "native": ("native-allreduce", {}, {}),
+    "ddp": ("ddp", {}, {}),
+    "ddp, bf16, three workers": ("ddp", {"hook": "bf16"}, {"cluster": {"workers": 3}}),
     "averages": ("model-average", {"period": 2}, {}),
     "diloco": ("diloco", {"period": 4}, {}),
     "accumulation, clipping": ("ring-allreduce", {}, {"training": {"micro_batches": 2, "clip_norm": 0.5}}),
@@ -104,26 +107,70 @@ def places(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def goes_on(case: Case, tmp_path: Path) -> None:
-    """From the older checkpoint, where a bit of the newer one is another; the attempt makes that one again."""
+def goes_on(case: Case, tmp_path: Path, steps: Sequence[int] = (4, 8)) -> None:
+    """From the last checkpoint but one, where a bit of the last one is another; the attempt makes that one again.
+    `steps`: those that are kept."""
     spec, folder = spec_of(case, tmp_path), tmp_path / "checkpoints"
     expected = succeeded(attempt(spec, tmp_path / "1", folder))
-    assert [path.name for path in places(folder)] == ["step-0000000004", "step-0000000008"]
+    assert [path.name for path in places(folder)] == [f"step-{step:010d}" for step in steps]
     path = next(places(folder)[-1].glob("worker-*.safetensors"))
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     again = attempt(spec, tmp_path / "2", folder)
     equal(succeeded(again), expected)
-    assert again.launch.resumed == 4
+    assert again.launch.resumed == steps[-2]
     assert again.summary()["steps"] == STEPS
-    assert "goes on from the checkpoint of step 4" in again.logs()
+    assert f"goes on from the checkpoint of step {steps[-2]}" in again.logs()
     assert (places(folder)[-1] / MANIFEST).exists()
+
+
+def by_the_clock(case: Case) -> Case:
+    """Whose seconds are over with every step."""
+    strategy, options, more = case
+    return strategy, options, {**more, "checkpoint": {"every_seconds": 1e-9, "keep": 3}}
 
 
 @pytest.mark.usefixtures("gang_lane")
 def test_going_on_from_a_checkpoint_changes_no_bit(tmp_path: Path) -> None:
     goes_on(CASES["ring, one-bit"], tmp_path)
+
+
+def makes_room(case: Case, tmp_path: Path) -> None:
+    """Asked from the beginning, it ends with a checkpoint where workers first meet."""
+    folder = tmp_path / "checkpoints"
+    spec = spec_of(case, tmp_path, every=STEPS)
+    expected = succeeded(attempt(spec, tmp_path / "1", tmp_path / "others"))
+    preempted = attempt(spec, tmp_path / "2", folder, lambda gang: preemption.ask(tmp_path / "2"))
+    assert preempted.end.status == "succeeded", f"{preempted.end.reason}\n{preempted.logs()}"
+    step = case[1].get("period", 1)
+    assert preemption.preempted_step(tmp_path / "2") == step
+    assert not (preempted.launch.result / "model.pt").exists()
+    again = attempt(spec, tmp_path / "3", folder)
+    equal(succeeded(again), expected)
+    assert again.launch.resumed == step
+    assert preemption.preempted_step(tmp_path / "3") is None
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_a_preempted_job_goes_on_and_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
+    makes_room(CASES["p3, one-bit"], tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("case", MORE)
+def test_a_preempted_job_goes_on_whatever_the_strategy(case: str, tmp_path: Path) -> None:
+    makes_room(MORE[case], tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("case", [*CASES, *MORE])
+def test_cuts_by_the_clock_change_no_bit_whatever_the_strategy(case: str, tmp_path: Path) -> None:
+    one = {**CASES, **MORE}[case]
+    period = one[1].get("period", 1)
+    goes_on(by_the_clock(one), tmp_path, [*range(period, STEPS, period)][-3:])
 
 
 @pytest.mark.soak

@@ -156,6 +156,15 @@ export const stalenessQuery = (id: string, attempt?: number) =>
     meta: { jobs: [id] },
   });
 
+/** Of which steps a job's model can be had. */
+export const checkpointsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["checkpoints", id],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/jobs/{job_id}/checkpoints", { params: { path: { job_id: id } }, signal })),
+    meta: { jobs: [id] },
+  });
+
 /** What workers held in memory, and by layer what was saved, left or computed again; samples are in the figure. */
 export const heldQuery = (id: string, attempt?: number) =>
   queryOptions({

@@ -8,17 +8,20 @@ interface Shown {
 }
 
 /** How each state is shown. The compiler holds the list complete. */
-export const STATES: Record<JobState, Shown> = {
+export const STATES: Record<JobState | "preempted", Shown> = {
   queued: { label: "queued", color: "gray", live: true },
   placing: { label: "placing", color: "cyan", live: true },
   starting: { label: "starting", color: "cyan", live: true },
   running: { label: "running", color: "blue", live: true },
+  preempting: { label: "preempting", color: "violet", live: true },
   stopping_cancelled: { label: "cancelling", color: "orange", live: true },
   stopping_failed: { label: "failing", color: "orange", live: true },
   stopping_succeeded: { label: "finishing", color: "teal", live: true },
   succeeded: { label: "succeeded", color: "teal", live: false },
   failed: { label: "failed", color: "red", live: false },
   cancelled: { label: "cancelled", color: "gray", live: false },
+  // Of attempts alone.
+  preempted: { label: "preempted", color: "violet", live: false },
 };
 
 export const LEFT_QUEUE = Object.keys(STATES).filter((state) => state !== "queued");

@@ -46,6 +46,9 @@ describe("what a closed section holds", () => {
       sectionSummary("evaluation", { evaluation: { ...evaluation, every_epochs: 1, every_steps: 20 } }),
     ).toBe("every 20 steps");
     expect(sectionSummary("checkpoint", { checkpoint: { every_steps: null, keep: 2 } })).toBe("none");
+    expect(sectionSummary("checkpoint", { checkpoint: { every_steps: null, every_seconds: 60 } })).toBe(
+      "every 60 seconds",
+    );
     expect(sectionSummary("retry", { retry: { times: 3 } })).toBe("3 times");
   });
 

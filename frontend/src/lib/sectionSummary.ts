@@ -54,8 +54,13 @@ function counted(value: unknown, what: string, plural = "s"): string {
 }
 
 /** `every 100 steps`; steps stand in place of epochs where both are given. */
-function everySo({ every_steps, every_epochs }: Record<string, unknown>): string {
-  const [often, what] = typeof every_steps === "number" ? [every_steps, "step"] : [every_epochs, "epoch"];
+function everySo({ every_steps, every_epochs, every_seconds }: Record<string, unknown>): string {
+  const [often, what] =
+    typeof every_steps === "number"
+      ? [every_steps, "step"]
+      : typeof every_seconds === "number"
+        ? [every_seconds, "second"]
+        : [every_epochs, "epoch"];
   if (typeof often !== "number") return "";
   return often === 1 ? `every ${what}` : `every ${often} ${what}s`;
 }

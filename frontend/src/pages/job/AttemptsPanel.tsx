@@ -7,6 +7,7 @@ import { arrival } from "../../lib/arrival";
 import { attemptRows, endOf, historyRows, historyWords } from "../../lib/attemptRows";
 import { formatDuration, NONE } from "../../lib/format";
 import { STATES } from "../../lib/jobState";
+import { CheckpointsPanel } from "./CheckpointsPanel";
 
 // Broken only where a word is longer than this: else a small window shows a letter per line.
 const WORDS = { overflowWrap: "anywhere", minWidth: 180 } as const;
@@ -97,6 +98,7 @@ export function AttemptsPanel({ job }: { job: Job }) {
           </TakeTable>
         )}
       </Paper>
+      <CheckpointsPanel job={job} />
       <Paper p="sm">
         <Title order={2} fz="md" mb="xs">
           History

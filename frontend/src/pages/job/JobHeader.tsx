@@ -18,6 +18,7 @@ import { isLive } from "../../lib/jobState";
 import { mayChange } from "../../lib/rights";
 import { CancelJob } from "./CancelJob";
 import { JobLabels } from "./JobLabels";
+import { PreemptButton } from "./PreemptButton";
 import { RecordButton } from "./RecordButton";
 
 /** Ranges of missing detail that are named. */
@@ -84,6 +85,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
             Launch another
           </LinkButton>
           {may && job.state === "running" && <RecordButton job={job} />}
+          {may && job.state === "running" && hasCheckpoints(job) && <PreemptButton job={job} />}
           {may && isLive(job.state) && <CancelJob job={job} />}
           {may && !isLive(job.state) && (
             <DeleteButton jobs={[job]} onDeleted={([gone]) => gone && void navigate({ to: "/jobs" })} />
@@ -133,6 +135,10 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
       )}
     </Stack>
   );
+}
+
+function hasCheckpoints({ spec: { checkpoint } }: Job): boolean {
+  return checkpoint.every_steps !== null || checkpoint.every_seconds !== null;
 }
 
 function Baseline({ of, id }: { of: Job; id: string }) {
