@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from backend.rounding import SPEED_UP, number
 from backend.schemas.best import BestCurve, BestPlace, Criterion, RaceBest
+from engine.telemetry.estimates import MOST_MISSING
 
 HEAD = ("value", "95 %", "behind", "interval", "verdict")
 """Of a member by a criterion: its figure with its own interval, and by how much the best one is better."""
@@ -14,12 +15,30 @@ def rows(best: RaceBest, criterion: Criterion) -> list[tuple[str, ...]]:
     return [(place.name, *_row(best, criterion, place)) for place in criterion.places]
 
 
+def unit(name: str, count: int) -> str:
+    """What repeats a speed is a round, what repeats a score another seed."""
+    return f"{'round' if name == 'speed' else 'seed'}{'s' * (count != 1)}"
+
+
+def missing_words(name: str, missing: int | None) -> str:
+    """`2 more seeds would probably tell`, of a criterion. None: more than MOST_MISSING."""
+    if missing is None:
+        return f"it would take more than {MOST_MISSING} more {unit(name, MOST_MISSING)}"
+    return f"{missing} more {unit(name, missing)} would probably tell"
+
+
 def _row(best: RaceBest, criterion: Criterion, place: BestPlace) -> tuple[str, ...]:
     first = criterion.places[0]
     if place.behind is None:
-        said = "best" if any(other.worse for other in criterion.places) else "first"
+        said = "first"
+        if any(other.worse for other in criterion.places):
+            said = "leads" if any(other.unsure for other in criterion.places) else "best"
     else:
-        said = "behind" if place.worse else f"no difference from {first.name} seen"
+        said = f"no difference from {first.name} seen"
+        if place.worse:
+            said = "behind"
+        elif place.unsure:
+            said = f"too few to tell: {missing_words(criterion.name, place.missing)}"
     return (
         _value(best, criterion, place.value),
         _ends(*(None if end is None else _value(best, criterion, end) for end in (place.low, place.high))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from backend.best_rows import missing_words, unit
 from backend.races.criteria import Judged, Name, Place, Score, Why
 from backend.races.spec import FEWEST_ROUNDS
 from backend.rounding import SHARE, SPEED_UP
@@ -69,7 +70,7 @@ def distance(name: Name, score: Score, value: float) -> str:
 
 
 def verdict(judged: Judged, names: Sequence[str], score: Score, *, running: bool) -> str:
-    """Who is best and who is behind, by how much; or that no difference is seen, or what is missing."""
+    """Who is best and who is behind, by how much; that no difference is seen; or what is missing to tell."""
     parts = [_verdict(judged, names, score, running=running)]
     for why, (one, several) in NOT_COMPARED.items():
         absent = [names[member] for member, own in judged.absent.items() if own == why]
@@ -103,21 +104,41 @@ def _verdict(judged: Judged, names: Sequence[str], score: Score, *, running: boo
     if not judged.enough:
         fewest = f"{_count(judged)}; {FEWEST_ROUNDS} are the fewest that prove something"
         return f"Too few to tell{yet} ({fewest}): {figures}"
+    name = names[first.member]
+    level = [names[one.member] for one in judged.level]
     if not judged.worse:
         # Of two that are not the first one nothing is said: they may differ from one another.
-        return f"No difference from {names[first.member]} seen after {_count(judged)}: {figures}"
-    name, level = names[first.member], [names[member] for member in judged.best[1:]]
+        if not judged.unsure:
+            return f"No difference from {name} seen after {_count(judged)}: {figures}"
+        if not level:
+            return f"Too few to tell{yet} ({_count(judged)}; {more(judged)}): {figures}"
+        return (
+            f"No difference between {name} and {_and(level)} seen after {_count(judged)}, and too few to tell of "
+            f"{_unsure(judged, names)}{yet}: {figures}"
+        )
     behind = _and([_behind(judged, one, names, score) for one in judged.worse])
-    if not level:
+    said = [f"no difference from {name} is seen"] if level else []
+    if judged.unsure:
+        said.append(f"there are too few to tell of {_unsure(judged, names)}{yet}")
+    if not said:
         return f"{name} is best: {behind}"
     subject = f"{name} is " if judged.name == "speed" else ""
-    return f"{_and([name, *level])} lead, and no difference from {name} is seen: {subject}{behind}"
+    return f"{_and([name, *level])} lead{'s' * (not level)}, and {_and(said)}: {subject}{behind}"
+
+
+def _unsure(judged: Judged, names: Sequence[str]) -> str:
+    """`async-sgd (2 more seeds would probably tell)`."""
+    return f"{_and([names[one.member] for one in judged.unsure])} ({more(judged)})"
+
+
+def more(judged: Judged) -> str:
+    """`2 more seeds would probably tell`: of everybody of whom there are too few to tell."""
+    missing = [one.missing for one in judged.unsure]
+    return missing_words(judged.name, None if None in missing else max(filter(None, missing)))
 
 
 def _count(judged: Judged) -> str:
-    """What repeats a speed is a round, what repeats a score another seed."""
-    unit = "round" if judged.name == "speed" else "seed"
-    return f"{judged.blocks} {unit}{'s' * (judged.blocks != 1)}"
+    return f"{judged.blocks} {unit(judged.name, judged.blocks)}"
 
 
 def _behind(judged: Judged, one: Place, names: Sequence[str], score: Score) -> str:
@@ -189,6 +210,8 @@ def _why_sooner(first: int, last: int, every: Mapping[Name, Judged], best: str, 
         return f"{pace}, and after equally many samples it is ahead, too"
     if head == last and samples[first].worse:
         return f"{pace}, which outweighs that it is behind after equally many samples"
+    if head in (first, last) and samples[last if head == first else first].unsure:
+        return f"{pace}, and there are too few seeds to tell which of the two is ahead after equally many samples"
     if head in (first, last):
         return f"{pace}, and no difference between the two is seen after equally many samples"
     return pace
@@ -204,8 +227,13 @@ def sentence(every: Sequence[Judged], names: Sequence[str], score: Score) -> str
             found = "too few figures"
         elif not one.worse:
             found = f"no difference from {names[one.places[0].member]} seen"
+            if one.unsure:
+                found = f"too few to tell ({more(one)})"
         else:
-            found = _and([names[member] for member in one.best])
+            found = _and([names[one.places[0].member], *(names[place.member] for place in one.level)])
+            if one.unsure:
+                unsure = _and([names[place.member] for place in one.unsure])
+                found += f", with too few {unit(one.name, 2)} to tell of {unsure}"
         parts.append(
             f"{SHORT[one.name].format(best='highest accuracy' if score == 'accuracy' else 'lowest loss')}: {found}"
         )
