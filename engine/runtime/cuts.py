@@ -32,10 +32,9 @@ from engine.checkpoint.shard_cuts import ShardCuts
 from engine.checkpoint.writer import Writer
 from engine.errors import UserError
 from engine.exchange.base import Exchange, Resumes
-from engine.launch import Launch
+from engine.launch import Launch, shard_part, worker_part
 from engine.plan.consistency import trains_alone
 from engine.replica.contributions import Contributions
-from engine.runtime.party import load_choices
 from engine.runtime.trainer import Done, Measured
 from engine.state import random_state
 from engine.state.updates import Updater
@@ -59,21 +58,6 @@ class Held:
     def distinct(self) -> list[Resumes]:
         """The exchanges that remember something, in an order that the plan gives them."""
         return [each for each in dict.fromkeys(self.exchanges.values()) if isinstance(each, Resumes)]
-
-
-def worker_part(rank: int) -> str:
-    return f"worker-{rank}"
-
-
-def shard_part(index: int) -> str:
-    return f"shard-{index}"
-
-
-def all_parts(launch: Launch) -> list[str]:
-    """Of one checkpoint."""
-    shards = {c.unit.shard for c in load_choices(launch).values() if c.unit.shard is not None}
-    workers = [worker_part(rank) for rank in range(launch.job.cluster.workers)]
-    return workers + [shard_part(shard) for shard in sorted(shards)]
 
 
 def shard_cuts(launch: Launch, index: int, units: Mapping[int, object]) -> ShardCuts | None:
@@ -196,7 +180,7 @@ class WorkerCuts:
         self._first = rank == 0
         self._own_optimizer = self._first or trains_alone(launch.consistency)
         self._writer = Writer(
-            launch.cuts(), worker_part(rank), all_names=all_parts(launch) if self._first else ()
+            launch.cuts(), worker_part(rank), all_names=launch.cut_parts if self._first else ()
         )
 
     def due(self, steps: int) -> bool:
