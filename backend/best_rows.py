@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from backend.rounding import SPEED_UP, number
+from backend.rounding import SPEED_UP, missing_words, number
 from backend.schemas.best import BestCurve, BestPlace, Criterion, RaceBest
-from engine.telemetry.estimates import MOST_MISSING
 
 HEAD = ("value", "95 %", "behind", "interval", "verdict")
 """Of a member by a criterion: its figure with its own interval, and by how much the best one is better."""
@@ -15,16 +14,9 @@ def rows(best: RaceBest, criterion: Criterion) -> list[tuple[str, ...]]:
     return [(place.name, *_row(best, criterion, place)) for place in criterion.places]
 
 
-def unit(name: str, count: int) -> str:
+def unit(name: str) -> str:
     """What repeats a speed is a round, what repeats a score another seed."""
-    return f"{'round' if name == 'speed' else 'seed'}{'s' * (count != 1)}"
-
-
-def missing_words(name: str, missing: int | None) -> str:
-    """`2 more seeds would probably tell`, of a criterion. None: more than MOST_MISSING."""
-    if missing is None:
-        return f"it would take more than {MOST_MISSING} more {unit(name, MOST_MISSING)}"
-    return f"{missing} more {unit(name, missing)} would probably tell"
+    return "round" if name == "speed" else "seed"
 
 
 def _row(best: RaceBest, criterion: Criterion, place: BestPlace) -> tuple[str, ...]:
@@ -38,7 +30,7 @@ def _row(best: RaceBest, criterion: Criterion, place: BestPlace) -> tuple[str, .
         if place.worse:
             said = "behind"
         elif place.unsure:
-            said = f"too few to tell: {missing_words(criterion.name, place.missing)}"
+            said = f"too few to tell: {missing_words(place.missing, unit(criterion.name))}"
     return (
         _value(best, criterion, place.value),
         _ends(*(None if end is None else _value(best, criterion, end) for end in (place.low, place.high))),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from backend.best_rows import missing_words, unit
+from backend.best_rows import unit
 from backend.races.criteria import Judged, Name, Place, Score, Why
 from backend.races.spec import FEWEST_ROUNDS
-from backend.rounding import SHARE, SPEED_UP
+from backend.rounding import SHARE, SPEED_UP, counted, missing_words, most_missing
 from engine.plan.units_of_measure import format_bytes
 
 LEAST_SHARE = 0.03
@@ -133,12 +133,11 @@ def _unsure(judged: Judged, names: Sequence[str]) -> str:
 
 def more(judged: Judged) -> str:
     """`2 more seeds would probably tell`: of everybody of whom there are too few to tell."""
-    missing = [one.missing for one in judged.unsure]
-    return missing_words(judged.name, None if None in missing else max(filter(None, missing)))
+    return missing_words(most_missing(one.missing for one in judged.unsure), unit(judged.name))
 
 
 def _count(judged: Judged) -> str:
-    return f"{judged.blocks} {unit(judged.name, judged.blocks)}"
+    return counted(judged.blocks, unit(judged.name))
 
 
 def _behind(judged: Judged, one: Place, names: Sequence[str], score: Score) -> str:
@@ -233,7 +232,7 @@ def sentence(every: Sequence[Judged], names: Sequence[str], score: Score) -> str
             found = _and([names[one.places[0].member], *(names[place.member] for place in one.level)])
             if one.unsure:
                 unsure = _and([names[place.member] for place in one.unsure])
-                found += f", with too few {unit(one.name, 2)} to tell of {unsure}"
+                found += f", with too few {unit(one.name)}s to tell of {unsure}"
         parts.append(
             f"{SHORT[one.name].format(best='highest accuracy' if score == 'accuracy' else 'lowest loss')}: {found}"
         )
