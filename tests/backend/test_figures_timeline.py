@@ -227,7 +227,7 @@ def test_a_job_without_events_says_so(database: Database, request_: FigureReques
 def test_a_step_that_is_not_there_is_named(database: Database, run: Run) -> None:
     with database.read() as session:
         content = answer(timeline(Source(session, run.job_id), FigureRequest(step=99)))
-    assert "Step 99 is not there: the steps so far are 0 to 11" in notes(content)
+    assert "Step 99 is not there: the steps are 0 to 11" in notes(content)
 
 
 def test_what_memory_mechanisms_do_has_colours_and_a_row_of_its_own(database: Database, run: Run) -> None:
