@@ -97,8 +97,8 @@ class Table:
 
 class RaceTable(Table):
     """A race: a row for each member under each condition, the fastest first. `times_fastest` is over the fastest's
-    time, with `low` and `high`. `unsure`: there are too few rounds to tell it from the fastest, and `rounds_missing` more
-    would. `speed_up` is over the race's first member."""
+    time, with `low` and `high`. `unsure`: there are too few rounds to tell it from the fastest, and `rounds_missing`
+    more would. `speed_up` is over the race's first member."""
 
     rounded = ROUNDED | dict.fromkeys(("low", "high"), TIMES_FASTEST)
 

@@ -54,7 +54,6 @@ PATIENCE_S = 5.0
 """How much longer workers wait for an answer: the servers, which know who is missing, are to speak first."""
 
 
-
 def worker_part(rank: int) -> str:
     """Of a checkpoint."""
     return f"worker-{rank}"
@@ -63,6 +62,7 @@ def worker_part(rank: int) -> str:
 def shard_part(index: int) -> str:
     """Of a checkpoint."""
     return f"shard-{index}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:

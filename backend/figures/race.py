@@ -342,7 +342,9 @@ def _contender(source: Source, name: str, speed: Speed) -> Contender:
 
 def _why_nothing(sources: Sequence[Source], names: Sequence[str]) -> str:
     """Of jobs that share no step: which are waited for, or ended without one."""
-    empty = [(source.job, name) for source, name in zip(sources, names, strict=True) if source.last_step() < 0]
+    empty = [
+        (source.job, name) for source, name in zip(sources, names, strict=True) if source.last_step() < 0
+    ]
     if waiting := [job for job, _ in empty if not job.over]:
         return waiting[0].without("events", "first step", "ended")
     if empty:

@@ -46,7 +46,9 @@ def timeline(source: Source, request: FigureRequest) -> go.Figure:
         return notice(request, revision=revision, text=job.without("events", "first step", "ended"))
     if step is not None and not 0 <= step <= last:
         return notice(
-            request, revision=revision, text=f"Step {step} is not there: the steps are 0 to {last}{'' if job.over else ' so far'}"
+            request,
+            revision=revision,
+            text=f"Step {step} is not there: the steps are 0 to {last}{'' if job.over else ' so far'}",
         )
     rows = (
         source.step_rows(step, (request.to_step or step) + 1)

@@ -10,8 +10,8 @@ mean over blocks of their difference within the block, its interval is Student's
 divided among all pairs (Bonferroni), as in `ranking.py`. Speed is compared by logarithms. A difference counts where
 its interval leaves out zero and it is not smaller than `SMALLEST`. Else none is seen where its interval rules out one
 of more than `MATTERS`; where it does not, a difference that matters may hide in it, and there are too few blocks to
-tell. Two whose figures are equal in every block are level. Of races whose plans are equal, at most one in twenty shows a
-difference by any one of the four criteria, taken by itself.
+tell. Two whose figures are equal in every block are level. Of races whose plans are equal, at most one in twenty shows
+a difference by any one of the four criteria, taken by itself.
 
 Who failed in a round, or whose score was no finite number, is compared with nobody: its better seeds would count for
 it, and the others would have to leave out those that it lacks.
@@ -115,6 +115,16 @@ class Judged:
     def best(self) -> tuple[int, ...]:
         """The first one, and whoever is not behind it for certain."""
         return tuple(place.member for place in self.places if not place.worse)
+
+    @property
+    def level(self) -> tuple[Place, ...]:
+        """Of whom it is known that they are not behind the first one by a difference that matters."""
+        return tuple(place for place in self.places[1:] if not place.worse and not place.unsure)
+
+    @property
+    def unsure(self) -> tuple[Place, ...]:
+        """Who may be behind by a difference that matters, or not at all."""
+        return tuple(place for place in self.places if place.unsure)
 
     @property
     def worse(self) -> tuple[Place, ...]:

@@ -209,7 +209,7 @@ def _interval(ratios: Sequence[float], error: float, least: float = 0.0) -> Inte
 
 
 def _missing(ratio: float, interval: Interval, blocks: int, error: float) -> int | None:
-    """How many more blocks would make it `certain` that one is ahead, or that both are level (`comparison.certainty`)."""
+    """How many more blocks would make it certain that one is ahead, or that both are level (`comparison.certainty`)."""
     low, high = map(math.log, interval)
     reach = max(math.log(ratio), math.log(1 + NEAR) - math.log(ratio))
     return missing_values((low, high), blocks, reach, error)

@@ -86,8 +86,8 @@ class Standing(Schema):
     significant: bool
     """Whether it is slower than the fastest by more than chance; never with fewer than three rounds."""
     unsure: bool = False
-    """Whether there are too few rounds to tell: it is not `significant`, and its interval leaves room for more than 5 %.
-    Never with fewer than three rounds, which tell nothing."""
+    """Whether there are too few rounds to tell: it is not `significant`, and its interval leaves room for more than
+    5 %. Never with fewer than three rounds, which tell nothing."""
     missing: int | None = None
     """If `unsure`: so many more rounds that differ as these do would tell. Null: more than 100."""
     speed_up: float | None = None

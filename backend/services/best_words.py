@@ -104,18 +104,9 @@ def _verdict(judged: Judged, names: Sequence[str], score: Score, *, running: boo
     if not judged.enough:
         fewest = f"{_count(judged)}; {FEWEST_ROUNDS} are the fewest that prove something"
         return f"Too few to tell{yet} ({fewest}): {figures}"
-    name = names[first.member]
-    level = [names[one.member] for one in judged.level]
     if not judged.worse:
-        # Of two that are not the first one nothing is said: they may differ from one another.
-        if not judged.unsure:
-            return f"No difference from {name} seen after {_count(judged)}: {figures}"
-        if not level:
-            return f"Too few to tell{yet} ({_count(judged)}; {more(judged)}): {figures}"
-        return (
-            f"No difference between {name} and {_and(level)} seen after {_count(judged)}, and too few to tell of "
-            f"{_unsure(judged, names)}{yet}: {figures}"
-        )
+        return f"{_level(judged, names, yet)}: {figures}"
+    name, level = names[first.member], [names[one.member] for one in judged.level]
     behind = _and([_behind(judged, one, names, score) for one in judged.worse])
     said = [f"no difference from {name} is seen"] if level else []
     if judged.unsure:
@@ -124,6 +115,20 @@ def _verdict(judged: Judged, names: Sequence[str], score: Score, *, running: boo
         return f"{name} is best: {behind}"
     subject = f"{name} is " if judged.name == "speed" else ""
     return f"{_and([name, *level])} lead{'s' * (not level)}, and {_and(said)}: {subject}{behind}"
+
+
+def _level(judged: Judged, names: Sequence[str], yet: str) -> str:
+    """Of a criterion by which nobody is behind for certain. Of two that are not the first one nothing is said: they may
+    differ from one another."""
+    name, level = names[judged.places[0].member], [names[one.member] for one in judged.level]
+    if not judged.unsure:
+        return f"No difference from {name} seen after {_count(judged)}"
+    if not level:
+        return f"Too few to tell{yet} ({_count(judged)}; {more(judged)})"
+    return (
+        f"No difference between {name} and {_and(level)} seen after {_count(judged)}, and too few to tell of "
+        f"{_unsure(judged, names)}{yet}"
+    )
 
 
 def _unsure(judged: Judged, names: Sequence[str]) -> str:
@@ -209,11 +214,12 @@ def _why_sooner(first: int, last: int, every: Mapping[Name, Judged], best: str, 
         return f"{pace}, and after equally many samples it is ahead, too"
     if head == last and samples[first].worse:
         return f"{pace}, which outweighs that it is behind after equally many samples"
-    if head in (first, last) and samples[last if head == first else first].unsure:
-        return f"{pace}, and there are too few seeds to tell which of the two is ahead after equally many samples"
-    if head in (first, last):
-        return f"{pace}, and no difference between the two is seen after equally many samples"
-    return pace
+    if head not in (first, last):
+        return pace
+    known = "no difference between the two is seen"
+    if samples[last if head == first else first].unsure:
+        known = "there are too few seeds to tell which of the two is ahead"
+    return f"{pace}, and {known} after equally many samples"
 
 
 def sentence(every: Sequence[Judged], names: Sequence[str], score: Score) -> str:

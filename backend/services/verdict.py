@@ -83,15 +83,7 @@ def _said(
     behind = [other for other in others if other.significant]
     unsure = [other for other in others if other.unsure]
     if not behind:
-        times = ", ".join(
-            f"{names[s.member]} {format_ms(s.iteration_ns)}{_chance(s) if s in unsure else ''}"
-            for s in compared
-        )
-        if not unsure:
-            return f"No significant difference after {first.rounds} rounds: a step takes {times}"
-        few = " of " + " and ".join(names[other.member] for other in unsure) if len(unsure) < len(others) else ""
-        more = missing_words(most_missing(other.missing for other in unsure), "round")
-        return f"Too few to tell{few}{yet} after {first.rounds} rounds ({more}): a step takes {times}"
+        return _nobody_behind(compared, unsure, names, yet)
     level = [names[other.member] for other in others if not other.significant and other not in unsure]
     beside = f", level with {' and '.join(level)}," if level else ""
     said = []
@@ -106,6 +98,21 @@ def _said(
         else:
             said.append(times if why is None else f"{times}: {why}")
     return f"{names[first.member]}{beside} finishes a step {', '.join(said)}"
+
+
+def _nobody_behind(
+    compared: Sequence[Standing], unsure: Sequence[Standing], names: Sequence[str], yet: str
+) -> str:
+    """Where nobody is behind the first one for certain; `unsure`: of whom there are too few rounds to tell."""
+    times = ", ".join(
+        f"{names[s.member]} {format_ms(s.iteration_ns)}{_chance(s) if s in unsure else ''}" for s in compared
+    )
+    after = f"after {compared[0].rounds} rounds"
+    if not unsure:
+        return f"No significant difference {after}: a step takes {times}"
+    of = f" of {' and '.join(names[s.member] for s in unsure)}" if len(unsure) + 1 < len(compared) else ""
+    more = missing_words(most_missing(s.missing for s in unsure), "round")
+    return f"Too few to tell{of}{yet} {after} ({more}): a step takes {times}"
 
 
 def _chance(other: Standing) -> str:

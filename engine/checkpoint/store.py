@@ -151,8 +151,13 @@ class Store:
         if not isinstance(parts, dict) or not parts:
             raise DamagedError("its manifest names no parts")
         if parts.keys() != names:
-            missing, strange = (", ".join(sorted(found)) for found in (names - parts.keys(), parts.keys() - names))
-            says = [missing and f"lacks {missing}", strange and f"names {strange}, which the job does not have"]
+            missing, strange = (
+                ", ".join(sorted(found)) for found in (names - parts.keys(), parts.keys() - names)
+            )
+            says = [
+                missing and f"lacks {missing}",
+                strange and f"names {strange}, which the job does not have",
+            ]
             raise DamagedError(f"its manifest {' and '.join(filter(None, says))}")
         for name, said in parts.items():
             self._verify_part(step, name, said)

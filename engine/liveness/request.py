@@ -100,7 +100,9 @@ def purpose(request: dict[str, Any]) -> str:
         return DESCRIBED
     if "room" in request:
         return "for its largest batch to be found"
-    return "for its budget to be planned" if "budget" in request else "for what its steps hold to be predicted"
+    return (
+        "for its budget to be planned" if "budget" in request else "for what its steps hold to be predicted"
+    )
 
 
 def _choices(request: dict[str, Any]) -> dict[str, Asked]:

@@ -1,5 +1,5 @@
-"""A limit of memory on the process that describes a model, or predicts what it holds, and what breaking it looks like. No
-torch here.
+"""A limit of memory on the process that describes a model, or predicts what it holds, and what breaking it looks like.
+No torch here.
 
 The limit is on what a process allocates (RLIMIT_DATA), not on what it uses: an allocation beyond it fails at once,
 where the machine would otherwise grant it and end some process later. The code that runs under it cannot raise it,
@@ -27,8 +27,8 @@ def set_limit(size: int) -> None:
 
 
 def broken(error: BaseException, subject: str, purpose: str) -> UserError | None:
-    """The limit that `error`, or what caused it, broke; None where it has another cause or there is no limit. `purpose`:
-    what the process was asked for, as `to be described`."""
+    """The limit that `error`, or what caused it, broke; None where it has another cause or there is no limit.
+    `purpose`: what the process was asked for, as `to be described`."""
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if limit == resource.RLIM_INFINITY or not any(map(_refused, _with_causes(error))):
         return None

@@ -51,7 +51,8 @@ class Run:
 
 
 def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]:
-    """A job, which has succeeded unless its `state` says otherwise, and its attempt; `changes` are of the specification's parts, e.g. `workers`, `batch`,
+    """A job, which has succeeded unless its `state` says otherwise, and its attempt; `changes` are of the
+    specification's parts, e.g. `workers`, `batch`,
     `strategy`; or its plan's `consistency`, of which `period` may be given alone."""
     job_id = str(uuid.uuid4())
     started = int(changes.get("started", 0))  # type: ignore[call-overload]

@@ -220,7 +220,9 @@ def test_who_may_be_behind_is_told_from_who_is_and_who_is_not() -> None:
     table = rows(best := answer(names, {0: TOP, 1: FAR, 2: low}), best.conditions[0].criteria[3])
     assert [said.split(":")[0] for *_, said in table] == ["leads", "behind", "too few to tell"]
     beside = verdict(by_name({0: TOP, 1: level, 2: FAR})["in_samples"], names, "accuracy", running=False)
-    assert beside.startswith("No difference between p3 and ring seen after 3 seeds, and too few to tell of async-sgd")
+    assert beside.startswith(
+        "No difference between p3 and ring seen after 3 seeds, and too few to tell of async-sgd"
+    )
 
 
 def test_of_speeds_rounds_are_missing_and_sometimes_more_than_anybody_runs() -> None:

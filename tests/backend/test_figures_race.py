@@ -307,7 +307,7 @@ def test_a_race_before_the_first_step_says_so(database: Database, fifo: Run) -> 
     assert result.step is None
     assert result.headline == "Nobody can tell for sure: waiting ended 14 steps too early"
     assert "No events of waiting: it ended before the first step had ended" in notes(answer(result.figure))
-    runs = Run(*add_job(database, "runs", started=4000, state="running"))
+    runs = Run(*add_job(database, "runs", started=10**15, state="running"))
     assert "No events yet" in notes(answer(run_race(database, fifo, runs).figure))
 
 

@@ -217,7 +217,7 @@ def test_a_job_without_events_says_so(database: Database, request_: FigureReques
         ("running", "No events yet: the first step has not ended"),
         ("failed", "No events: it ended before the first step had ended"),
     ):
-        job_id, _ = add_job(database, "empty", state=state)
+        job_id, _ = add_job(database, "empty", started=10**15, state=state)
         with database.read() as session:
             content = answer(timeline(Source(session, job_id), request_))
         assert content["layout"]["meta"]["empty"]

@@ -47,7 +47,9 @@ def seen(standstill: Standstill, clock: Clock, times: list[float], pid: int) -> 
 def test_who_is_stopped_for_longer_than_is_allowed_is_named(sleeper: subprocess.Popen[bytes]) -> None:
     clock = Clock()
     standstill = Standstill(3.0, clock)
-    assert seen(standstill, clock, [1, 2, 3, 4, 5, 6], sleeper.pid) == [None] * 6, "it waits, and is not stopped"
+    assert seen(standstill, clock, [1, 2, 3, 4, 5, 6], sleeper.pid) == [None] * 6, (
+        "it waits, and is not stopped"
+    )
     stop(sleeper)
     assert seen(standstill, clock, [7, 8, 9, 10, 11], sleeper.pid) == [None] * 4 + ["worker 0"]
 
