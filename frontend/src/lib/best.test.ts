@@ -58,7 +58,11 @@ test("members stand in the race's order, each with what it attained by every cri
         { value: "94.31 %", ends: "93.00 % to 95.00 %", best: false, unsure: false },
       ],
     },
-    { member: 1, name: "ddp", attained: [{ value: "120.0 /s", ends: null, best: true, unsure: false }, null] },
+    {
+      member: 1,
+      name: "ddp",
+      attained: [{ value: "120.0 /s", ends: null, best: true, unsure: false }, null],
+    },
   ]);
 });
 

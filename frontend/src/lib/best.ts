@@ -54,10 +54,7 @@ function attained(criterion: Criterion, place: Place, score: Score): Attained {
   return {
     value: said(value),
     ends: low === null || high === null ? null : `${said(low)} to ${said(high)}`,
-    best:
-      !place.unsure &&
-      criterion.best.includes(place.name) &&
-      criterion.places.some(({ worse }) => worse),
+    best: !place.unsure && criterion.best.includes(place.name) && criterion.places.some(({ worse }) => worse),
     unsure: place.unsure,
   };
 }

@@ -49,7 +49,9 @@ test("every figure of a ranking is a cell of its own, unrounded", () => {
     "2,p3 (slice_size=500),port,125.25,104.125,63.5,1.375,1.125,1.625,no,,1.5,1.25,1.75,3,0.9375,0.5,0.40625,0.375," +
       '"port: workers wait 58 % of the step; processors 41 % busy",,',
   );
-  expect(lines[2]).toBe(',ddp,,,104.125,63.5,1.375,1.125,1.625,no,,1.5,1.25,1.75,3,,,,,,"no hosts, so none",');
+  expect(lines[2]).toBe(
+    ',ddp,,,104.125,63.5,1.375,1.125,1.625,no,,1.5,1.25,1.75,3,,,,,,"no hosts, so none",',
+  );
 });
 
 test("what limits a member says where other programs had most of the processors", () => {
