@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backend.rounding import SPEED_UP, number
+from backend.rounding import SPEED_UP, missing_words, number
 from backend.schemas.best import BestCurve, BestPlace, Criterion, RaceBest
 
 HEAD = ("value", "95 %", "behind", "interval", "verdict")
@@ -14,12 +14,23 @@ def rows(best: RaceBest, criterion: Criterion) -> list[tuple[str, ...]]:
     return [(place.name, *_row(best, criterion, place)) for place in criterion.places]
 
 
+def unit(name: str) -> str:
+    """What repeats a speed is a round, what repeats a score another seed."""
+    return "round" if name == "speed" else "seed"
+
+
 def _row(best: RaceBest, criterion: Criterion, place: BestPlace) -> tuple[str, ...]:
     first = criterion.places[0]
     if place.behind is None:
-        said = "best" if any(other.worse for other in criterion.places) else "first"
+        said = "first"
+        if any(other.worse for other in criterion.places):
+            said = "leads" if any(other.unsure for other in criterion.places) else "best"
     else:
-        said = "behind" if place.worse else f"no difference from {first.name} seen"
+        said = f"no difference from {first.name} seen"
+        if place.worse:
+            said = "behind"
+        elif place.unsure:
+            said = f"too few to tell: {missing_words(place.missing, unit(criterion.name))}"
     return (
         _value(best, criterion, place.value),
         _ends(*(None if end is None else _value(best, criterion, end) for end in (place.low, place.high))),

@@ -97,7 +97,8 @@ class Table:
 
 class RaceTable(Table):
     """A race: a row for each member under each condition, the fastest first. `times_fastest` is over the fastest's
-    time, with `low` and `high`; `speed_up` over the race's first member."""
+    time, with `low` and `high`. `unsure`: there are too few rounds to tell it from the fastest, and `rounds_missing`
+    more would. `speed_up` is over the race's first member."""
 
     rounded = ROUNDED | dict.fromkeys(("low", "high"), TIMES_FASTEST)
 
@@ -178,6 +179,8 @@ def _member(ranking: Ranking, standing: Standing) -> Row:
         "low": standing.low,
         "high": standing.high,
         "significant": standing.significant,
+        "unsure": standing.unsure,
+        "rounds_missing": standing.missing,
         "speed_up": standing.speed_up,
         "speed_up_low": standing.speed_up_low,
         "speed_up_high": standing.speed_up_high,

@@ -88,6 +88,12 @@ def require_within(field: str, value: int, least: int, most: int) -> None:
         raise UserError(field, value, f"must be at most {most:,}", f"Give a number from {least} to {most}")
 
 
+def require_file(field: str, value: str | None) -> None:
+    """Raises UserError where a file is given that has no name: its path would be the folder that the process is in."""
+    if value is not None and not value.strip():
+        raise UserError(field, value, "names no file", "Name one, or leave it out")
+
+
 def refusals(rule: Callable[P, object], *given: P.args, **named: P.kwargs) -> tuple[UserError, ...]:
     """What `rule` refuses of what it is given: nothing, one thing or several."""
     try:

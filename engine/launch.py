@@ -35,6 +35,7 @@ from engine.plan.job import JobSpec
 from engine.plan.plan import Consistency, Plan, Wrapper, replicas
 from engine.plan.scaling import scaled_model, scaled_plan
 from engine.plan.serde import from_plain, to_plain
+from engine.plan.units import cut
 from engine.profile import Profile, profile_of
 from engine.regular import PRIVATE, read_regular, write_whole
 from engine.transport.plane import DataPlaneChoice, asked
@@ -54,6 +55,16 @@ REPLAY = "replay"
 
 PATIENCE_S = 5.0
 """How much longer workers wait for an answer: the servers, which know who is missing, are to speak first."""
+
+
+def worker_part(rank: int) -> str:
+    """Of a checkpoint."""
+    return f"worker-{rank}"
+
+
+def shard_part(index: int) -> str:
+    """Of a checkpoint."""
+    return f"shard-{index}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,10 +170,22 @@ class Launch:
             keep=self.job.checkpoint.keep,
         )
 
+    @property
+    def cut_shards(self) -> list[int]:
+        """The server shards that have units."""
+        units = cut(self.plan, self.model) if isinstance(self.plan, Plan) else ()
+        return sorted({unit.shard for unit in units if unit.shard is not None})
+
+    @property
+    def cut_parts(self) -> list[str]:
+        """Of one checkpoint: what each party that writes one calls its part."""
+        workers = [worker_part(rank) for rank in range(self.job.cluster.workers)]
+        return workers + [shard_part(shard) for shard in self.cut_shards]
+
     def find_cut(self) -> int | None:
         """Before any process of the attempt starts: the step of the checkpoint that it goes on from; None: it begins.
         All of its processes read the same."""
-        step = self.cuts().begin() if self.has_cuts else None
+        step = self.cuts().begin(self.cut_parts) if self.has_cuts else None
         if step is not None:
             write_json(self.directory / RESUMED, {"step": step})
         return step

@@ -35,7 +35,7 @@ def staleness(
         out(label)
     if not found.everything.contributions:
         out(
-            "No contribution has been applied yet, or the job ran before staleness was recorded."
+            "No contribution was applied, or the job ran before staleness was recorded."
             if found.drifts
             else "Workers of this job wait for one another in every step: no contribution is stale."
         )

@@ -15,7 +15,7 @@ from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.rows import abbreviate
 from backend.figures.source import Source
-from backend.figures.staleness import NOTHING_YET, TOGETHER
+from backend.figures.staleness import NOTHING, TOGETHER
 from backend.figures.theme import COLOURS, palette
 
 MOST_WINDOWS = 240
@@ -28,7 +28,7 @@ def drift(source: Source, request: FigureRequest) -> go.Figure:
     job = source.job
     course = source.course(MOST_WINDOWS)
     if not len(course.most):
-        text = NOTHING_YET if source.drifts() else TOGETHER
+        text = NOTHING if source.drifts() else TOGETHER
         return notice(request, revision=f"drift:{job.id}", text=text)
     return draw(job, course, request)
 

@@ -115,6 +115,8 @@ class JobFacts:
     attempt_number: int | None
     ended: bool
     """Nothing of it can change any longer, but for telemetry that is under way."""
+    over: bool
+    """The attempt that is shown records nothing more, whatever may follow on it."""
     revision: int
 
     @cached_property
@@ -197,6 +199,18 @@ class JobFacts:
     def party(self, index: int) -> str:
         return self.parties[index] if 0 <= index < len(self.parties) else f"party {index}"
 
+    def without(self, what: str, event: str, done: str) -> str:
+        """Why there is nothing to draw: `No loss yet: the first step has not ended`, or, of what has ended itself, `No
+        loss: it ended before the first step had ended`."""
+        if self.over:
+            return f"No {what}: it ended before the {event} had {done}"
+        return f"No {what} yet: the {event} has not {done}"
+
+    @property
+    def no_bytes(self) -> str:
+        """The same of bytes on links."""
+        return f"No bytes{': nothing went' if self.over else ' yet: nothing has gone'} over a link"
+
 
 def period_of(session: Session, job_id: str) -> int:
     """Steps from one average of a job's workers to the next, as its plan says; 1 where they meet in every step. Read
@@ -263,6 +277,7 @@ def job_facts(job: Job, attempt: Attempt | None) -> JobFacts:
         attempt=attempt.id if attempt else None,
         attempt_number=attempt.number if attempt else None,
         ended=job.state in ENDED,
+        over=job.state in ENDED or (attempt is not None and attempt.ended_unix_ns is not None),
         revision=job.revision,
     )
 

@@ -81,7 +81,8 @@ def headline(contenders: Sequence[Contender], layer: Callable[[int], str]) -> st
             for place, gain in found.others
             if gain.verdict in ("chance", "level")
         ]
-        text = f"No significant difference: a step takes {', '.join(times)}"
+        known = "Too few steps to tell" if ahead else "No significant difference"
+        text = f"{known}: a step takes {', '.join(times)}"
     caveats = dict.fromkeys(
         caveat
         for _, gain in found.others

@@ -48,7 +48,7 @@ def heatmap(source: Source, request: FigureRequest) -> go.Figure:
     job, revision = source.job, f"heatmap:{source.job.id}"
     window = bin_window(source, source.links(), request)
     if window is None:
-        return notice(request, revision=revision, text="No bytes yet: nothing has gone over a link")
+        return notice(request, revision=revision, text=job.no_bytes)
     window = within(window, len(job.layers), MAX_DRAWN)
     first, last = window.covered_bins
     steps = source.steps_between(first * window.bin_ns, (last + 1) * window.bin_ns)

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from backend.figures.base import finish, notice
+from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS
@@ -28,16 +29,16 @@ def loss(source: Source, request: FigureRequest) -> go.Figure:
         accuracy.insert(
             0, measured[measured["step"] <= until]
         )  # after so many steps, and before the checkpoint
-    return draw(source.job.id, np.concatenate(progress), np.concatenate(accuracy), request)
+    return draw(source.job, np.concatenate(progress), np.concatenate(accuracy), request)
 
 
-def draw(job_id: str, progress: np.ndarray, accuracy: np.ndarray, request: FigureRequest) -> go.Figure:
+def draw(job: JobFacts, progress: np.ndarray, accuracy: np.ndarray, request: FigureRequest) -> go.Figure:
     """The figure of PROGRESS_ROW and METRIC_ROW."""
     progress = progress[np.isfinite(progress["loss"])]
     accuracy = accuracy[np.isfinite(accuracy["value"])]
-    revision = f"loss:{job_id}"
+    revision = f"loss:{job.id}"
     if not len(progress) and not len(accuracy):
-        return notice(request, revision=revision, text="No loss yet: the first step has not ended")
+        return notice(request, revision=revision, text=job.without("loss", "first step", "ended"))
     both = len(accuracy) > 0
     figure = make_subplots(
         rows=2 if both else 1,

@@ -42,7 +42,6 @@ BYTES_STEPS = 20
 LABELS_PX, NARROW_LABELS_PX, DETAIL_PX, TIME_PX = 150, 100, 360, 100
 """Roughly the widths of the rows' labels, of a title's medians, and of a finish's time."""
 NAME_CHARACTER_PX = 8.6
-NOTHING_YET = "No events yet: the first step has not ended"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +90,7 @@ def race(session: Session, job_ids: Sequence[str], request: FigureRequest) -> Ra
     text = headline(contenders, sources[0].job.title)
     revision = "race:" + ",".join(job_ids)
     if not len(common):
-        reason = (
-            NOTHING_YET
-            if any(s.last_step() < 0 for s in sources)
-            else "These jobs share no detailed step yet"
-        )
+        reason = _why_nothing(sources, names)
         empty: dict[str, int | None] = {"min": None, "max": None, "previous": None, "next": None}
         nothing = notice(request, revision=revision, text=reason)
         say_labels(nothing, request, labels)
@@ -343,6 +338,19 @@ def _contender(source: Source, name: str, speed: Speed) -> Contender:
         sent_bytes=source.sent_bytes(max(speed.first, speed.last - BYTES_STEPS), speed.last - 1),
         link_limits=link_limits,
     )
+
+
+def _why_nothing(sources: Sequence[Source], names: Sequence[str]) -> str:
+    """Of jobs that share no step: which are waited for, or ended without one."""
+    empty = [
+        (source.job, name) for source, name in zip(sources, names, strict=True) if source.last_step() < 0
+    ]
+    if waiting := [job for job, _ in empty if not job.over]:
+        return waiting[0].without("events", "first step", "ended")
+    if empty:
+        ended = " and ".join(name for _, name in empty)
+        return f"No events of {ended}: {'it' if len(empty) == 1 else 'they'} ended before the first step had ended"
+    return f"These jobs share no detailed step{'' if all(s.job.over for s in sources) else ' yet'}"
 
 
 def _common_steps(sources: Sequence[Source]) -> np.ndarray:

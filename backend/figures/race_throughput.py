@@ -53,12 +53,12 @@ class Curves:
 
 
 def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
-    """The figure; it says so where no member has figures yet."""
+    """The figure; it says so where no member has figures."""
     revision = f"race-throughput:{curves.race_id}"
     lines = [line for line in curves.lines if line.x]
     if not lines:
         return notice(
-            request, revision=revision, text="No member has figures yet: no job of this race has ended"
+            request, revision=revision, text="No member has figures: no job of this race has succeeded"
         )
     figure = go.Figure()
     for line in lines:

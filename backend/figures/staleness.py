@@ -25,9 +25,7 @@ ROW_PX = 24
 KEY_PX = 19
 NOT_STALE = "0: not stale"
 TOGETHER = "Workers of this job wait for one another in every step: no contribution is stale"
-NOTHING_YET = (
-    "No staleness: no contribution has been applied yet, or the job ran before staleness was recorded"
-)
+NOTHING = "No staleness: no contribution was applied, or the job ran before staleness was recorded"
 
 
 def staleness(source: Source, request: FigureRequest) -> go.Figure:
@@ -35,7 +33,7 @@ def staleness(source: Source, request: FigureRequest) -> go.Figure:
     job, revision = source.job, f"staleness:{source.job.id}"
     workers = source.stale_by_worker()
     if not workers:
-        text = NOTHING_YET if source.drifts() else TOGETHER
+        text = NOTHING if source.drifts() else TOGETHER
         return notice(request, revision=revision, text=text)
     return draw(job, workers, source.stale_by_layer(), request)
 

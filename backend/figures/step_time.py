@@ -33,7 +33,7 @@ def step_time(source: Source, request: FigureRequest) -> go.Figure:
     if (rows["step"] >= WARM_UP_STEPS).any():
         rows = rows[rows["step"] >= WARM_UP_STEPS]
     if not len(rows):
-        text = "No step time yet: the first step has not ended"
+        text = source.job.without("step time", "first step", "ended")
         return notice(request, revision=f"step-time:{source.job.id}", text=text)
     return draw(source.job, split(rows, source.period), request, processors(source))
 

@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from backend.figures.base import finish, format_ms, notice
+from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.figures.speed import measure
@@ -20,15 +21,15 @@ else."""
 
 def throughput(source: Source, request: FigureRequest) -> go.Figure:
     """Samples per second and iteration time (the slowest worker's) by step."""
-    return draw(source.job.id, source.progress(MAX_POINTS), measure(source).iteration_ns, request)
+    return draw(source.job, source.progress(MAX_POINTS), measure(source).iteration_ns, request)
 
 
-def draw(job_id: str, progress: np.ndarray, median_ns: float | None, request: FigureRequest) -> go.Figure:
+def draw(job: JobFacts, progress: np.ndarray, median_ns: float | None, request: FigureRequest) -> go.Figure:
     """The figure of PROGRESS_ROW, with a line at the job's iteration time where that is known."""
     progress = progress[np.isfinite(progress["iteration"])]
-    revision = f"throughput:{job_id}"
+    revision = f"throughput:{job.id}"
     if not len(progress):
-        return notice(request, revision=revision, text="No throughput yet: the second step has not started")
+        return notice(request, revision=revision, text=job.without("throughput", "second step", "started"))
     colours = COLOURS[request.theme]
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09)
     steps, rate, ms = progress["step"], progress["samples_per_s"], progress["iteration"] / 1e6

@@ -43,10 +43,12 @@ def timeline(source: Source, request: FigureRequest) -> go.Figure:
     if step is None and request.from_ns is None and len(detailed):
         step = int(detailed[detailed < last][-1]) if (detailed < last).any() else int(detailed[-1])
     if last < 0:
-        return notice(request, revision=revision, text="No events yet: the first step has not ended")
+        return notice(request, revision=revision, text=job.without("events", "first step", "ended"))
     if step is not None and not 0 <= step <= last:
         return notice(
-            request, revision=revision, text=f"Step {step} is not there: the steps so far are 0 to {last}"
+            request,
+            revision=revision,
+            text=f"Step {step} is not there: the steps are 0 to {last}{'' if job.over else ' so far'}",
         )
     rows = (
         source.step_rows(step, (request.to_step or step) + 1)

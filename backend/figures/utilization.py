@@ -74,7 +74,7 @@ def utilization(source: Source, request: FigureRequest) -> go.Figure:
 
     window = bin_window(source, links, request)
     if window is None:
-        return nothing("No bytes yet: nothing has gone over a link")
+        return nothing(job.no_bytes)
     window = within(window, len(job.layers) * len(shown) * len(Direction), MAX_VALUES)
     first, last = window.covered_bins
     panels = read_links(source, shown, window.level, (first, last))

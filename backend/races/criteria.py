@@ -8,8 +8,10 @@ that were trained, and whoever still rose there is named.
 A round is a block: everybody ran once, from the same seed where rounds have seeds of their own. Two plans differ by the
 mean over blocks of their difference within the block, its interval is Student's t over blocks, and the error of 5 % is
 divided among all pairs (Bonferroni), as in `ranking.py`. Speed is compared by logarithms. A difference counts where
-its interval leaves out zero and it is not smaller than `SMALLEST`; else none is seen. Of races whose plans are equal,
-at most one in twenty shows a difference by any one of the four criteria, taken by itself.
+its interval leaves out zero and it is not smaller than `SMALLEST`. Else none is seen where its interval rules out one
+of more than `MATTERS`; where it does not, a difference that matters may hide in it, and there are too few blocks to
+tell. Two whose figures are equal in every block are level. Of races whose plans are equal, at most one in twenty shows
+a difference by any one of the four criteria, taken by itself.
 
 Who failed in a round, or whose score was no finite number, is compared with nobody: its better seeds would count for
 it, and the others would have to leave out those that it lacks.
@@ -26,8 +28,9 @@ import numpy as np
 
 from backend.races.ranking import compared
 from backend.races.spec import FEWEST_ROUNDS
+from engine.telemetry.comparison import NEAR
 from engine.telemetry.estimates import ERROR, Interval
-from engine.telemetry.means import interval_of_mean
+from engine.telemetry.means import interval_of_mean, missing_values
 
 Name = Literal["speed", "attained", "in_time", "in_samples"]
 Score = Literal["accuracy", "loss"]
@@ -35,6 +38,11 @@ NAMES: tuple[Name, ...] = ("speed", "attained", "in_time", "in_samples")
 SMALLEST: Mapping[str, float] = {"speed": math.log(1.01), "accuracy": 0.001, "loss": 0.01}
 """Smaller differences do not count, however certain they are: one percent of speed, a tenth of a point of accuracy, a
 hundredth of a nat of loss (one percent of perplexity)."""
+MATTERS: Mapping[str, float] = {"speed": math.log(1 + NEAR), "accuracy": 0.01, "loss": 0.05}
+"""Larger differences matter: five percent of speed, one point of accuracy, a twentieth of a nat of loss (five percent
+of perplexity). Who says that no difference is seen has ruled one of these out."""
+SAME = 1e-9
+"""Figures that are closer are one, computed in two ways."""
 STILL_RISING = 0.25
 """Share of the last evaluations over which a run still rose if its score moved there by more than `SMALLEST`."""
 
@@ -78,6 +86,11 @@ class Place:
     """Of `behind`, wide enough for all pairs; None with fewer than FEWEST_ROUNDS blocks."""
     worse: bool
     """Whether it is behind by more than chance, and by enough."""
+    unsure: bool = False
+    """Whether there are too few blocks to tell: it is not `worse`, and may be behind by more than MATTERS."""
+    missing: int | None = None
+    """If `unsure`: with so many more blocks that differ as these do, it would be `worse`, or known not to be behind by
+    more than MATTERS. None: with more than `MOST_MISSING`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +113,18 @@ class Judged:
 
     @property
     def best(self) -> tuple[int, ...]:
-        """The first one, and whoever cannot be told apart from it."""
+        """The first one, and whoever is not behind it for certain."""
         return tuple(place.member for place in self.places if not place.worse)
+
+    @property
+    def level(self) -> tuple[Place, ...]:
+        """Of whom it is known that they are not behind the first one by a difference that matters."""
+        return tuple(place for place in self.places[1:] if not place.worse and not place.unsure)
+
+    @property
+    def unsure(self) -> tuple[Place, ...]:
+        """Who may be behind by a difference that matters, or not at all."""
+        return tuple(place for place in self.places if place.unsure)
 
     @property
     def worse(self) -> tuple[Place, ...]:
@@ -135,11 +158,11 @@ def judge(runs: Runs, score: Score, out: Collection[int] = (), *, reseed: bool =
     attained = {m: {b: best(run.score) for b, run in own.items()} for m, own in scored.items()}
     in_time, in_samples = _at(scored, time, "seconds"), _at(scored, samples, "samples")
     grain = _grain(run for own in scored.values() for run in own.values()) if score == "accuracy" else 0.0
-    scores = _Rules(smallest=SMALLEST[score], sign=sign, grain=grain)
+    scores = _Rules(smallest=SMALLEST[score], matters=MATTERS[score], sign=sign, grain=grain)
 
     def judged(name: Name, values: Mapping[int, Mapping[Any, float]], at: float | None = None) -> Judged:
         if name == "speed":
-            return _judged(name, values, out, _Rules(smallest=SMALLEST["speed"]))
+            return _judged(name, values, out, _Rules(smallest=SMALLEST["speed"], matters=MATTERS["speed"]))
         found = _judged(name, values, out, scores, at=at)
         late = {m for m, why in found.absent.items() if why != "out" and len(values[m]) < len(scored[m])}
         told: dict[int, Why] = {
@@ -160,7 +183,7 @@ def _grain(runs: Iterable[Course]) -> float:
     """By how much two accuracies differ at least: a sample of the test data, or, where few accuracies are known, a
     multiple of that. 0 where they are all equal."""
     gaps = np.diff(np.sort([value for run in runs for value in run.score]))
-    return float(min(gaps[gaps > 1e-9], default=0.0))  # closer ones are one, computed in two ways
+    return float(min(gaps[gaps > SAME], default=0.0))
 
 
 def _group(known: Mapping[int, Mapping[Any, object]], out: Collection[int]) -> tuple[list[int], list[Any]]:
@@ -211,6 +234,7 @@ class _Rules:
     """How the figures of a criterion are compared."""
 
     smallest: float
+    matters: float
     sign: float = 1.0
     """Times this the higher figure is the better one."""
     grain: float = 0.0
@@ -239,6 +263,14 @@ def _judged(
         interval = interval_of_mean(gaps, ERROR / pairs, math.sqrt(2) * rounding) if number else None
         behind = max(float(np.mean(gaps)), 0.0) if number else None  # rounding may have a tie below zero
         own = interval_of_mean([known[member][block] for block in over], least=rounding)
+        worse = interval is not None and behind is not None and interval[0] > 0 and behind >= rules.smallest
+        # Of equal figures further ones would be equal, too; their interval is as wide as rounding makes it.
+        differs = any(abs(gap) > SAME for gap in gaps)
+        unsure = interval is not None and not worse and interval[1] > rules.matters and differs
+        missing = None
+        if unsure and interval is not None:  # then it is certain, or one that matters is ruled out
+            reach = max(behind or 0.0, rules.matters - (behind or 0.0))
+            missing = missing_values(interval, len(over), reach, ERROR / pairs)
         places.append(
             Place(
                 member=member,
@@ -246,10 +278,9 @@ def _judged(
                 interval=own and (_shown(name, own[0]), _shown(name, own[1])),
                 behind=None if behind is None else _shown(name, behind),
                 behind_interval=interval and (_shown(name, interval[0]), _shown(name, interval[1])),
-                worse=interval is not None
-                and interval[0] > 0
-                and behind is not None
-                and behind >= rules.smallest,
+                worse=worse,
+                unsure=unsure,
+                missing=missing,
             )
         )
     absent: dict[int, Why] = {

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from backend.races.spec import FEWEST_ROUNDS
-from engine.telemetry.comparison import certainty
+from engine.telemetry.comparison import NEAR, certainty
 from engine.telemetry.estimates import ERROR, Interval
-from engine.telemetry.means import interval_of_mean
+from engine.telemetry.means import interval_of_mean, missing_values
 
 BASELINE = 0
 """The member that everybody's speed-up is over: the first one that a race names."""
@@ -62,6 +62,11 @@ class Standing:
     """Of `times_fastest`; None with fewer than FEWEST_ROUNDS blocks, and of the fastest itself."""
     significant: bool
     """Whether it is slower than the fastest by more than chance, and by enough (`comparison.certainty`)."""
+    unsure: bool
+    """Whether there are too few blocks to tell: it may be slower than the fastest by more than NEAR, or not at all."""
+    missing: int | None
+    """If `unsure`: with so many more blocks that differ as these do, somebody could tell. None: with more than
+    MOST_MISSING."""
     speed_up: float | None
     """The baseline's iteration time over its own; None where the two are not compared, and of the baseline itself."""
     speed_up_interval: Interval | None
@@ -122,7 +127,8 @@ def rank(
         ratio = mean[member] / mean[order[0]]
         interval = interval_of(member, order[0]) if place > 1 else None
         measured = baseline in mean and member != baseline
-        slower = enough and interval is not None and certainty(ratio, interval) == "certain"
+        sure = certainty(ratio, interval) if enough and interval is not None else None
+        slower, unsure = sure == "certain", sure == "chance"
         standings.append(
             Standing(
                 member=member,
@@ -131,6 +137,8 @@ def rank(
                 times_fastest=ratio,
                 interval=interval,
                 significant=slower,
+                unsure=unsure,
+                missing=_missing(ratio, interval, len(over), ERROR / pairs) if unsure and interval else None,
                 speed_up=mean[baseline] / mean[member] if measured else None,
                 speed_up_interval=interval_of(baseline, member) if measured else None,
                 over=over,
@@ -144,6 +152,8 @@ def rank(
             times_fastest=None,
             interval=None,
             significant=False,
+            unsure=False,
+            missing=None,
             speed_up=None,
             speed_up_interval=None,
             over=tuple(times),
@@ -196,6 +206,13 @@ def _interval(ratios: Sequence[float], error: float, least: float = 0.0) -> Inte
     than FEWEST_ROUNDS: of two the interval may be a million times as wide as the mean, which tells nobody anything."""
     logs = interval_of_mean(np.log(ratios), error, least)
     return None if logs is None else (math.exp(logs[0]), math.exp(logs[1]))
+
+
+def _missing(ratio: float, interval: Interval, blocks: int, error: float) -> int | None:
+    """How many more blocks would make it certain that one is ahead, or that both are level (`comparison.certainty`)."""
+    low, high = map(math.log, interval)
+    reach = max(math.log(ratio), math.log(1 + NEAR) - math.log(ratio))
+    return missing_values((low, high), blocks, reach, error)
 
 
 def around(values: Sequence[float]) -> Interval | None:

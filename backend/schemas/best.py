@@ -27,6 +27,11 @@ class BestPlace(Schema):
     behind_high: float | None
     worse: bool
     """Whether it is behind by more than chance, and by enough to count."""
+    unsure: bool
+    """Whether there are too few rounds to tell: it is not `worse`, and its interval leaves room for a difference that
+    matters: 5 % of speed, 1 point of accuracy, or 0.05 of loss."""
+    missing: int | None
+    """If `unsure`: so many more rounds that differ as these do would tell. Null: more than 100."""
 
 
 class Criterion(Schema):
@@ -39,11 +44,12 @@ class Criterion(Schema):
     """At which time, or after how many samples, scores are compared: `12.3 s, when the first run had ended`. Null for
     the other two."""
     verdict: str
-    """Who is best and who is behind, by how much; `No difference from p3 seen`; or what is missing."""
+    """Who is best and who is behind, by how much; `No difference from p3 seen`; or `Too few to
+    tell`, and what is missing."""
     reason: str | None
     """Why, by what was measured. Null where no difference is seen, or where nothing that was measured tells."""
     best: list[str]
-    """The first one, and whoever cannot be told apart from it. Empty where there are too few rounds for a verdict."""
+    """The first one, and whoever is not behind it for certain. Empty where there are too few rounds for a verdict."""
     rounds: int
     """On how many rounds it rests."""
     places: list[BestPlace]

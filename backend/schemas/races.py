@@ -87,6 +87,11 @@ class Standing(Schema):
     high: float | None
     significant: bool
     """Whether it is slower than the fastest by more than chance; never with fewer than three rounds."""
+    unsure: bool = False
+    """Whether there are too few rounds to tell: it is not `significant`, and its interval leaves room for more than
+    5 %. Never with fewer than three rounds, which tell nothing."""
+    missing: int | None = None
+    """If `unsure`: so many more rounds that differ as these do would tell. Null: more than 100."""
     speed_up: float | None = None
     """How many times as fast it is as the baseline, the race's first member, over the rounds that both ran. Null: the
     two are not compared; of the baseline itself."""

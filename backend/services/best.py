@@ -189,6 +189,8 @@ def _criterion(
                 behind_low=one.behind_interval and one.behind_interval[0],
                 behind_high=one.behind_interval and one.behind_interval[1],
                 worse=one.worse,
+                unsure=one.unsure,
+                missing=one.missing,
             )
             for one in judged.places
             for own in [one.interval if judged.name == "speed" else possible(one.interval, score)]

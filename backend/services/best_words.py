@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from backend.best_rows import unit
 from backend.races.criteria import Judged, Name, Place, Score, Why
 from backend.races.spec import FEWEST_ROUNDS
-from backend.rounding import SHARE, SPEED_UP
+from backend.rounding import SHARE, SPEED_UP, counted, missing_words, most_missing
 from engine.plan.units_of_measure import format_bytes
 
 LEAST_SHARE = 0.03
@@ -69,7 +70,7 @@ def distance(name: Name, score: Score, value: float) -> str:
 
 
 def verdict(judged: Judged, names: Sequence[str], score: Score, *, running: bool) -> str:
-    """Who is best and who is behind, by how much; or that no difference is seen, or what is missing."""
+    """Who is best and who is behind, by how much; that no difference is seen; or what is missing to tell."""
     parts = [_verdict(judged, names, score, running=running)]
     for why, (one, several) in NOT_COMPARED.items():
         absent = [names[member] for member, own in judged.absent.items() if own == why]
@@ -104,20 +105,44 @@ def _verdict(judged: Judged, names: Sequence[str], score: Score, *, running: boo
         fewest = f"{_count(judged)}; {FEWEST_ROUNDS} are the fewest that prove something"
         return f"Too few to tell{yet} ({fewest}): {figures}"
     if not judged.worse:
-        # Of two that are not the first one nothing is said: they may differ from one another.
-        return f"No difference from {names[first.member]} seen after {_count(judged)}: {figures}"
-    name, level = names[first.member], [names[member] for member in judged.best[1:]]
+        return f"{_level(judged, names, yet)}: {figures}"
+    name, level = names[first.member], [names[one.member] for one in judged.level]
     behind = _and([_behind(judged, one, names, score) for one in judged.worse])
-    if not level:
+    said = [f"no difference from {name} is seen"] if level else []
+    if judged.unsure:
+        said.append(f"there are too few to tell of {_unsure(judged, names)}{yet}")
+    if not said:
         return f"{name} is best: {behind}"
     subject = f"{name} is " if judged.name == "speed" else ""
-    return f"{_and([name, *level])} lead, and no difference from {name} is seen: {subject}{behind}"
+    return f"{_and([name, *level])} lead{'s' * (not level)}, and {_and(said)}: {subject}{behind}"
+
+
+def _level(judged: Judged, names: Sequence[str], yet: str) -> str:
+    """Of a criterion by which nobody is behind for certain. Of two that are not the first one nothing is said: they may
+    differ from one another."""
+    name, level = names[judged.places[0].member], [names[one.member] for one in judged.level]
+    if not judged.unsure:
+        return f"No difference from {name} seen after {_count(judged)}"
+    if not level:
+        return f"Too few to tell{yet} ({_count(judged)}; {more(judged)})"
+    return (
+        f"No difference between {name} and {_and(level)} seen after {_count(judged)}, and too few to tell of "
+        f"{_unsure(judged, names)}{yet}"
+    )
+
+
+def _unsure(judged: Judged, names: Sequence[str]) -> str:
+    """`async-sgd (2 more seeds would probably tell)`."""
+    return f"{_and([names[one.member] for one in judged.unsure])} ({more(judged)})"
+
+
+def more(judged: Judged) -> str:
+    """`2 more seeds would probably tell`: of everybody of whom there are too few to tell."""
+    return missing_words(most_missing(one.missing for one in judged.unsure), unit(judged.name))
 
 
 def _count(judged: Judged) -> str:
-    """What repeats a speed is a round, what repeats a score another seed."""
-    unit = "round" if judged.name == "speed" else "seed"
-    return f"{judged.blocks} {unit}{'s' * (judged.blocks != 1)}"
+    return counted(judged.blocks, unit(judged.name))
 
 
 def _behind(judged: Judged, one: Place, names: Sequence[str], score: Score) -> str:
@@ -189,9 +214,12 @@ def _why_sooner(first: int, last: int, every: Mapping[Name, Judged], best: str, 
         return f"{pace}, and after equally many samples it is ahead, too"
     if head == last and samples[first].worse:
         return f"{pace}, which outweighs that it is behind after equally many samples"
-    if head in (first, last):
-        return f"{pace}, and no difference between the two is seen after equally many samples"
-    return pace
+    if head not in (first, last):
+        return pace
+    known = "no difference between the two is seen"
+    if samples[last if head == first else first].unsure:
+        known = "there are too few seeds to tell which of the two is ahead"
+    return f"{pace}, and {known} after equally many samples"
 
 
 def sentence(every: Sequence[Judged], names: Sequence[str], score: Score) -> str:
@@ -204,8 +232,13 @@ def sentence(every: Sequence[Judged], names: Sequence[str], score: Score) -> str
             found = "too few figures"
         elif not one.worse:
             found = f"no difference from {names[one.places[0].member]} seen"
+            if one.unsure:
+                found = f"too few to tell ({more(one)})"
         else:
-            found = _and([names[member] for member in one.best])
+            found = _and([names[one.places[0].member], *(names[place.member] for place in one.level)])
+            if one.unsure:
+                unsure = _and([names[place.member] for place in one.unsure])
+                found += f", with too few {unit(one.name)}s to tell of {unsure}"
         parts.append(
             f"{SHORT[one.name].format(best='highest accuracy' if score == 'accuracy' else 'lowest loss')}: {found}"
         )

@@ -256,6 +256,8 @@ def _standing(
         low=interval[0] if interval else None,
         high=interval[1] if interval else None,
         significant=found.significant if found else False,
+        unsure=found.unsure if found else False,
+        missing=found.missing if found else None,
         speed_up=found.speed_up if found else None,
         speed_up_low=over_baseline[0] if over_baseline else None,
         speed_up_high=over_baseline[1] if over_baseline else None,

@@ -123,6 +123,10 @@ def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
         first, second = ranked[:2]
         if not second.significant and (second.times_fastest or 1) >= 1 + SMALLEST:
             more = min(max(FEWEST_ROUNDS, 2 * spec.rounds), MOST_ROUNDS)
+            if second.unsure:
+                if second.missing is None or second.rounds + second.missing > MOST_ROUNDS:
+                    continue  # no race would tell
+                more = second.rounds + second.missing
             where = f"at {one.condition}, " if one.condition else ""
             reason = (
                 f"{where}{first.name} is {SPEED_UP.format(second.times_fastest)} as fast as {second.name}, which may "

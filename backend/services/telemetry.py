@@ -202,7 +202,7 @@ class Telemetry:
             attempt = attempt_of(session, job, number)
             name = job.name
         if attempt is None:
-            raise Conflict("the job has not been started: it has no log yet")
+            raise Conflict("the job has not been started: it has no log")
         chosen, pieces = logs.whole(Path(attempt.directory), attempt.parties, party)
         return f"{name} {chosen} attempt {attempt.number}", pieces
 

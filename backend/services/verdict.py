@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from backend.figures.base import format_ms
 from backend.races.ranking import BASELINE, Standing
 from backend.races.spec import FEWEST_ROUNDS
-from backend.rounding import SPEED_UP
+from backend.rounding import SPEED_UP, missing_words, most_missing
 from backend.schemas.races import State
 from backend.services.remarks import rounds_are
 from engine.telemetry.comparison import certainty, may_be_chance
@@ -81,13 +81,9 @@ def _said(
     if first.rank is None:
         return _too_few(first.rounds, rounds, state)
     behind = [other for other in others if other.significant]
-    unsure = [other for other in others if not other.significant and not _is_level(other)]
+    unsure = [other for other in others if other.unsure]
     if not behind:
-        times = ", ".join(
-            f"{names[s.member]} {format_ms(s.iteration_ns)}{_chance(s) if s in unsure else ''}"
-            for s in compared
-        )
-        return f"No significant difference after {first.rounds} rounds: a step takes {times}"
+        return _nobody_behind(compared, unsure, names, yet)
     level = [names[other.member] for other in others if not other.significant and other not in unsure]
     beside = f", level with {' and '.join(level)}," if level else ""
     said = []
@@ -104,11 +100,19 @@ def _said(
     return f"{names[first.member]}{beside} finishes a step {', '.join(said)}"
 
 
-def _is_level(other: Standing) -> bool:
-    """Whether it is known to be as fast as the fastest, and not merely unknown who of the two is."""
-    if other.times_fastest is None or other.interval is None:
-        return False
-    return certainty(other.times_fastest, other.interval) == "level"
+def _nobody_behind(
+    compared: Sequence[Standing], unsure: Sequence[Standing], names: Sequence[str], yet: str
+) -> str:
+    """Where nobody is behind the first one for certain; `unsure`: of whom there are too few rounds to tell."""
+    times = ", ".join(
+        f"{names[s.member]} {format_ms(s.iteration_ns)}{_chance(s) if s in unsure else ''}" for s in compared
+    )
+    after = f"after {compared[0].rounds} rounds"
+    if not unsure:
+        return f"No significant difference {after}: a step takes {times}"
+    of = f" of {' and '.join(names[s.member] for s in unsure)}" if len(unsure) + 1 < len(compared) else ""
+    more = missing_words(most_missing(s.missing for s in unsure), "round")
+    return f"Too few to tell{of}{yet} {after} ({more}): a step takes {times}"
 
 
 def _chance(other: Standing) -> str:

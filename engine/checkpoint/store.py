@@ -5,9 +5,9 @@
       worker-0.json          its length and CRC-32, or why it could not be written; written when that is on the disk
       manifest.json          all parts with their lengths and sums; written by worker 0 when all are there
 
-A checkpoint is one when its manifest is there and every part is as the manifest says; anything else is the rest of one
-that was being written when the attempt ended, or is damaged. CRC-32 finds what disks and broken-off writes do to a
-file; it does not stop somebody who wants to deceive, who could write here anyway.
+A checkpoint is one when its manifest is there, names a part of every party, and every part is as the manifest says;
+anything else is the rest of one that was being written when the attempt ended, or is damaged. CRC-32 finds what disks
+and broken-off writes do to a file; it does not stop somebody who wants to deceive, who could write here anyway.
 """
 
 from __future__ import annotations
@@ -70,12 +70,13 @@ class Store:
         self._fingerprint = fingerprint
         self._keep = keep
 
-    def begin(self) -> int | None:
-        """Before any party of a new attempt writes: the step of the newest checkpoint that is whole, None where there
-        is none. What is newer, or not whole, is removed, which the log says: the attempt makes these steps again."""
+    def begin(self, names: Collection[str]) -> int | None:
+        """Before any party of a new attempt writes: the step of the newest checkpoint that is whole, and has the parts
+        that are named; None where there is none. What is newer, or not whole, is removed, which the log says: the
+        attempt makes these steps again."""
         for step in sorted(self._steps(), reverse=True):
             try:
-                self.verify(step)
+                self.verify(step, names)
             except DamagedError as error:
                 logger.warning("the checkpoint of step %d is not used, and removed: %s", step, error)
                 self._remove(step)
@@ -146,8 +147,8 @@ class Store:
         )
         return said if whole else {"error": "what it said makes no sense"}
 
-    def verify(self, step: int) -> None:
-        """Whether somebody can go on from it. Raises DamagedError."""
+    def verify(self, step: int, names: Collection[str]) -> None:
+        """Whether somebody can go on from it; `names`: of the parts that it must have. Raises DamagedError."""
         try:
             found = json.loads(read_regular(self.place(step) / MANIFEST, _MOST_BYTES, root=self._folder))
         except FileNotFoundError:
@@ -161,8 +162,18 @@ class Store:
         parts = found.get("parts")
         if not isinstance(parts, dict) or not parts:
             raise DamagedError("its manifest names no parts")
+        names = set(names)
+        if parts.keys() != names:
+            missing, strange = (
+                ", ".join(sorted(found)) for found in (names - parts.keys(), parts.keys() - names)
+            )
+            says = [
+                missing and f"lacks {missing}",
+                strange and f"names {strange}, which the job does not have",
+            ]
+            raise DamagedError(f"its manifest {' and '.join(filter(None, says))}")
         for name, said in parts.items():
-            self._verify_part(step, str(name), said)
+            self._verify_part(step, name, said)
 
     def _verify_part(self, step: int, name: str, said: Any) -> None:
         count = total = 0

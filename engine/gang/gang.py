@@ -22,6 +22,7 @@ from engine.gang.kernel_kills import KernelKills
 from engine.gang.losses import Losses
 from engine.gang.process import ERROR_FIELDS, main
 from engine.gang.restarts import Restarts
+from engine.gang.standstill import LOOK_S, PEERS_S, Standstill
 from engine.gang.starter import UNKNOWN, Starter, StarterEnd
 from engine.lab import Lab, LabError, Link
 from engine.launch import Launch
@@ -72,6 +73,8 @@ class Gang:
         self._restarts = Restarts(launch, self._losses)
         self._starter = Starter()
         self._kernel_kills = KernelKills()
+        peers_s = PEERS_S if len(launch.parties) > 1 else 0.0
+        self._standstill = Standstill(launch.job.cluster.silence_s + peers_s)
 
     @property
     def pids(self) -> dict[str, int]:
@@ -124,13 +127,36 @@ class Gang:
                     status="succeeded", reason="; ".join(("training finished", *lost)), lost=lost
                 )
                 self._close()
+            elif (party := self._standstill.over(self._irreplaceable())) is not None:
+                self._end = self._end_still(party)
             elif not self._restart() and not self._losses.end_given_up(self._processes):
                 left = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
-                most = min(left, self._losses.look_s, self._restarts.next_s)
+                most = min(left, LOOK_S, self._losses.look_s, self._restarts.next_s)
                 sentinels = [process.sentinel for process in running]
                 if not connection.wait(sentinels, None if math.isinf(most) else most) and left <= most:
                     return None
         return self._end
+
+    def _irreplaceable(self) -> dict[str, int]:
+        """Process ids of those that run, and without which the job cannot go on."""
+        return {
+            party.name: process.pid or 0
+            for party, process in self._processes
+            if process.exitcode is None and not self._launch.may_lose(party)
+        }
+
+    def _end_still(self, name: str) -> GangEnd:
+        """End the job because of a process that stands still."""
+        lost = self._losses.sentences(self._processes)
+        self._kill()
+        error = _error(
+            "TrainingError",
+            f"it stands still (stopped by a signal, or held by a debugger), and the job allows"
+            f" {self._launch.job.cluster.silence_s:g} s without a sign of life (cluster.silence_s: give more where"
+            " workers may stop for so long)",
+        )
+        reason = "; ".join((f"{name} failed: {error['message']}", *lost))
+        return GangEnd(status="failed", reason=reason, party=name, error=error, lost=lost)
 
     def _plan_restarts(self) -> None:
         """For the workers that have ended, and may be started anew."""

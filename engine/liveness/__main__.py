@@ -20,8 +20,8 @@ if len(sys.argv) > 1:
 if len(sys.argv) > 2:
     set_limit(int(sys.argv[2]))
 
-from engine.liveness.request import answer
+from engine.liveness.request import answer, purpose
 from engine.models.answering import answered
 
 if __name__ == "__main__":
-    sys.exit(answered(answer))
+    sys.exit(answered(answer, purpose))

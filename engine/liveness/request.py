@@ -26,6 +26,7 @@ from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
 from engine.models.build import build_model
 from engine.models.fit import fitted
+from engine.models.memory_limit import DESCRIBED
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
 from engine.plan.mechanism_options import options_of
@@ -91,6 +92,17 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             f" {explain(error, [source.directory, data.directory])}",
             "Let its forward and its loss look at no values, or measure a job",
         ) from error
+
+
+def purpose(request: dict[str, Any]) -> str:
+    """What a request asks for."""
+    if request.get("blocks"):
+        return DESCRIBED
+    if "room" in request:
+        return "for its largest batch to be found"
+    return (
+        "for its budget to be planned" if "budget" in request else "for what its steps hold to be predicted"
+    )
 
 
 def _choices(request: dict[str, Any]) -> dict[str, Asked]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import UserError
-from engine.plan.units_of_measure import format_bytes, format_time, parse_bytes
+from engine.errors import UserError, require_file
+from engine.plan.units_of_measure import format_bytes, format_enough, format_time, parse_bytes
 
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
@@ -32,6 +32,7 @@ class MemorySpec:
     def __post_init__(self) -> None:
         if self.budget is not None:
             parse_bytes(self.budget, "budget")
+        require_file("profile", self.profile)
 
     @property
     def budget_bytes(self) -> int | None:
@@ -99,6 +100,6 @@ def impossible(budget: int, least: int) -> UserError:
     return UserError(
         "memory.budget",
         format_bytes(budget),
-        f"no choice for the layers' activations has a predicted peak below {format_bytes(least)} ({least} bytes)",
+        f"no choice for the layers' activations has a predicted peak below {format_enough(least)} ({least} bytes)",
         f"Give {-(-least // 2**10)}KiB or more, smaller batches, or more micro-batches",  # rounded up: enough
     )

@@ -10,7 +10,7 @@ from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Plan
-from engine.plan.units_of_measure import LARGEST, format_bytes
+from engine.plan.units_of_measure import LARGEST, format_bytes, format_enough
 
 AS_PLANNED = "as planned"
 CUT = ("LSTM", "GRU", "RNN")
@@ -142,7 +142,7 @@ def answered(job: JobSpec, memory: int, beside: int, rates: str, found: list[Way
         raise UserError(
             "memory",
             format_bytes(memory),
-            f"one sample alone takes {format_bytes(least.peak)} at the least ({least.peak} bytes), with {least.way}",
+            f"one sample alone takes {format_enough(least.peak)} at the least ({least.peak} bytes), with {least.way}",
             "Give more, or make the model smaller",
         )
     answer = LargestBatch(memory=memory, beside=beside, rates=rates, ways=found, text="")

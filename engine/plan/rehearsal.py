@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from engine.errors import UserError
+from engine.errors import UserError, require_file
 from engine.plan.devices import device
 
 
@@ -26,6 +26,7 @@ class RehearsalSpec:
 
     def __post_init__(self) -> None:
         device(self.device)
+        require_file("profile", self.profile)
         if not 0 < self.efficiency <= 1:
             raise UserError("efficiency", self.efficiency, "is a share from 0 to 1", "60 % is 0.6")
         if not 1 <= self.scale < math.inf:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from engine.errors import UnknownNameError, UserError
 
 T = TypeVar("T")
+CORRECT = "Correct the value"
 
 
 def to_plain(value: Any) -> Any:
@@ -112,7 +113,7 @@ def _convert(hint: Any, value: Any, field: str) -> Any:  # noqa: PLR0911, PLR091
             raise UserError(
                 field, value, rule, f"Write one of the two, as {field.rpartition('.')[2]}: {words[0]}"
             )
-        raise refused[-1]
+        raise _neither(field, value, refused)
     if origin is Literal:
         if value not in args or isinstance(value, bool) != isinstance(args[0], bool):
             raise UnknownNameError(field, value, "choice", map(str, args))
@@ -139,8 +140,19 @@ def _convert(hint: Any, value: Any, field: str) -> Any:  # noqa: PLR0911, PLR091
         return value
     names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     unquoted = hint is str and isinstance(value, int | float)  # YAML takes a layer's name 3 for a number
-    remedy = f"Put it in quotes: '{value}'" if unquoted else "Correct the value"
+    remedy = f"Put it in quotes: '{value}'" if unquoted else CORRECT
     raise UserError(field, value, f"must be {names.get(hint, hint)}", remedy)
+
+
+def _neither(field: str, value: Any, refused: list[UserError]) -> UserError:
+    """What is said of a value that is none of several types: the rules of all. A value of the right kind with a mistake
+    within it is told that."""
+    within = [error for error in refused if error.field != field]
+    if within:
+        return within[0]
+    rules = [refused[0].rule, *(error.rule.removeprefix("must be ") for error in refused[1:])]
+    remedies = [error.remedy for error in refused if error.remedy != CORRECT]
+    return UserError(field, value, " or ".join(rules), remedies[0] if remedies else CORRECT)
 
 
 def legible(text: str) -> str:

@@ -20,6 +20,7 @@ LEAST_RATE_BPS = 10**3
 _FACTOR = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _MOST_BYTES = 2**50
 _PREFIXES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
+_BINARY = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 
 
 def parse_rate(text: str, field: str) -> int:
@@ -81,10 +82,19 @@ def format_rate(bps: float) -> str:
 
 def format_bytes(count: float) -> str:
     """`232.6 MiB` of 243860896."""
-    for factor, prefix in ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki")):
+    for factor, prefix in _BINARY:
         if count >= factor:
             return f"{count / factor:.1f} {prefix}B"
     return f"{count:.0f} B"
+
+
+def format_enough(count: int) -> str:
+    """As `format_bytes`, rounded up: `152.8 KiB` of 156416, so that whoever gives as much gives enough."""
+    for factor, prefix in _BINARY:
+        if count >= factor:
+            tenths = -(-10 * count // factor)
+            return f"{tenths // 10}.{tenths % 10} {prefix}B"
+    return f"{count} B"
 
 
 def format_time(nanoseconds: float) -> str:

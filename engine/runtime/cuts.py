@@ -37,12 +37,11 @@ from engine.checkpoint.writer import Writer
 from engine.consistency.policies import policy_of
 from engine.errors import UserError
 from engine.exchange.base import Exchange, Resumes
-from engine.launch import PATIENCE_S, Launch
+from engine.launch import PATIENCE_S, Launch, shard_part, worker_part
 from engine.plan.consistency import drifts, trains_alone
-from engine.plan.plan import Wrapper
 from engine.replica.contributions import Contributions
 from engine.runtime.meeting import Meeting, Pause
-from engine.runtime.party import home_of, load_choices
+from engine.runtime.party import home_of
 from engine.runtime.trainer import Done, Measured
 from engine.state import random_state
 from engine.state.updates import Updater
@@ -72,27 +71,6 @@ class Held:
         return [each for each in dict.fromkeys(self.exchanges.values()) if isinstance(each, Resumes)]
 
 
-def worker_part(rank: int) -> str:
-    return f"worker-{rank}"
-
-
-def shard_part(index: int) -> str:
-    return f"shard-{index}"
-
-
-def all_shards(launch: Launch) -> list[int]:
-    """Those that have units."""
-    if isinstance(launch.plan, Wrapper):
-        return []
-    return sorted({c.unit.shard for c in load_choices(launch).values() if c.unit.shard is not None})
-
-
-def all_parts(launch: Launch) -> list[str]:
-    """Of one checkpoint."""
-    workers = [worker_part(rank) for rank in range(launch.job.cluster.workers)]
-    return workers + [shard_part(shard) for shard in all_shards(launch)]
-
-
 def meeting_of(launch: Launch, endpoint: Endpoint, rank: int) -> Meeting | None:
     """Where worker `rank` meets the others for a word about checkpoints; None: the job has none."""
     if not launch.has_cuts:
@@ -101,7 +79,7 @@ def meeting_of(launch: Launch, endpoint: Endpoint, rank: int) -> Meeting | None:
         endpoint,
         rank=rank,
         workers=launch.job.cluster.workers,
-        shards=[home_of(launch, shard) for shard in all_shards(launch)],
+        shards=[home_of(launch, shard) for shard in launch.cut_shards],
         deadline_s=launch.deadline_s + PATIENCE_S,
     )
 
@@ -249,7 +227,7 @@ class WorkerCuts:
         self._first = rank == 0
         self._own_optimizer = self._first or trains_alone(launch.consistency)
         self._writer = Writer(
-            launch.cuts(), worker_part(rank), all_names=all_parts(launch) if self._first else ()
+            launch.cuts(), worker_part(rank), all_names=launch.cut_parts if self._first else ()
         )
 
     def due(self, steps: int) -> bool:

@@ -33,7 +33,7 @@ from engine.checkpoint.store import MANIFEST, SUFFIX, DamagedError
 from engine.coordination.buffers import average
 from engine.errors import UserError
 from engine.exchange.room import optimizer_states, parameter_pieces
-from engine.launch import Launch
+from engine.launch import Launch, shard_part, worker_part
 from engine.plan.consistency import drifts
 from engine.plan.optimizers import SCALAR_STATE
 from engine.plan.plan import Wrapper
@@ -47,8 +47,6 @@ from engine.runtime.cuts import (
     OTHER,
     PARAMETER,
     STATE,
-    shard_part,
-    worker_part,
 )
 from engine.runtime.party import load_choices
 from engine.state.optimizer_state import load_state
@@ -70,7 +68,7 @@ class SavedCut:
         if not (self._store.place(step) / MANIFEST).is_file():
             raise UserError("step", step, "the job has no checkpoint of this step (any more)", "Name another")
         try:
-            self._store.verify(step)
+            self._store.verify(step, launch.cut_parts)
         except DamagedError as error:
             rule = f"this checkpoint is not whole: {error}"
             raise UserError("step", step, rule, "Name an older one") from None

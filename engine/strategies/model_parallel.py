@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from engine.errors import UserError
+from engine.errors import UserError, require_file
 from engine.plan.cluster import Cluster
 from engine.plan.description import ModelDescription
 from engine.plan.placement_rules import possible_cuts
@@ -53,6 +53,7 @@ class Options(EdgeOptions):
         super().__post_init__()
         if self.stages is not None:
             at_least_one("stages", self.stages, "workers")
+        require_file("profile", self.profile)
 
 
 def build(model: ModelDescription, cluster: Cluster, options: Options) -> Plan:

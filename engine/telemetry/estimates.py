@@ -12,6 +12,8 @@ FEWEST = 3
 """Values that an interval of their mean takes: of two it may be a million times as wide as the mean."""
 ERROR = 0.05
 """Probability of an interval that does not cover the true value."""
+MOST_MISSING = 100
+"""Further values; it is not told whether so many more would do, or a thousand."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,8 @@ class Run:
 
 
 def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]:
-    """A job and its attempt; `changes` are of the specification's parts, e.g. `workers`, `batch`,
+    """A job, which has succeeded unless its `state` says otherwise, and its attempt; `changes` are of the
+    specification's parts, e.g. `workers`, `batch`,
     `strategy`; or its plan's `consistency`, of which `period` may be given alone."""
     job_id = str(uuid.uuid4())
     started = int(changes.get("started", 0))  # type: ignore[call-overload]
@@ -79,11 +80,11 @@ def add_job(database: Database, name: str, **changes: object) -> tuple[str, int]
                 spec=spec,
                 plan=None if consistency is None else {"consistency": consistency},
                 description={"name": "vgg-small", "layers": layers},
-                state="succeeded",
+                state=changes.get("state", "succeeded"),
                 created_unix_ns=started,
                 queued_unix_ns=started,
                 started_unix_ns=started,
-                ended_unix_ns=started + 100,
+                ended_unix_ns=None if changes.get("state") == "running" else started + 100,
                 baseline_id=changes.get("baseline"),
             )
         )

@@ -121,6 +121,24 @@ def test_a_model_that_looks_at_values_is_refused_with_its_line(api: TestClient, 
     assert "net.py" in answer.text
 
 
+def test_a_prediction_for_which_memory_is_too_little_says_so(api: TestClient, tmp_path: Path) -> None:
+    """The model takes it only there: it was described before."""
+    (tmp_path / "net.py").write_text(
+        "import sys\n"
+        "from torch import nn\n"
+        "def build():\n"
+        "    taken = bytearray(2**44) if 'engine.liveness.request' in sys.modules else b''\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64 + 0 * len(taken), 10))\n"
+    )
+    own = {"entrypoint": "net:build", "directory": str(tmp_path)}
+    answer = api.post("/api/v1/plans/memory", json=job_spec(model=own))
+    assert answer.status_code == 422
+    (said,) = answer.json()["errors"]
+    assert said["rule"].startswith("needs more than ")
+    assert said["rule"].endswith(" of memory for what its steps hold to be predicted")
+    assert "TRAINYARD_DESCRIPTION_GIB" in said["remedy"]
+
+
 def test_a_plan_within_a_budget_of_memory_has_a_reason_for_each_layer(api: TestClient) -> None:
     batch = {"steps": 2, "global_batch": 512}
 

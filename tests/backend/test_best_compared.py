@@ -11,8 +11,9 @@ from backend.best_rows import last, rows
 from backend.figures.evaluated import Evaluated
 from backend.figures.speed import Speed
 from backend.races.criteria import Course, still_rising
+from backend.services import best_report
 from backend.services.best import Learned, _codecs, _curve, _notes, possible
-from backend.services.best_words import Facts, made_of, reason, verdict
+from backend.services.best_words import Facts, made_of, reason, sentence, verdict
 from backend.services.standings import Course as Standing
 from tests.backend.test_best_pure import AHEAD, NAMES, answer, by_name, rounds, run
 from tests.backend.test_race_pure import race
@@ -156,4 +157,96 @@ def test_a_lead_that_a_slower_plan_has_outweighs_its_speed() -> None:
     found = by_name({0: slow, 1: fast})
     assert reason(found["in_time"], found, NAMES, {}) == (
         "p3 trains 0.90x as many samples per second as async-sgd, which its lead after equally many samples outweighs"
+    )
+
+
+# --- how few are too few ---
+
+
+FAR = rounds(*(run(0.3, score) for score in (0.10, 0.30, 0.974)))
+"""45.8 % on average, and from one seed of three as good as the best."""
+TOP = rounds(*(run(0.3, score) for score in (0.973, 0.975, 0.971)))
+
+
+def test_where_an_interval_spans_nearly_everything_there_are_too_few_seeds_to_tell() -> None:
+    """Gaps of 0.873, 0.675 and -0.003: their standard deviation is 0.459, so that 6 seeds know their mean to 0.48 by
+    Student's t, and 5 to 0.57, where it is 0.515."""
+    found = by_name({0: FAR, 1: TOP})["in_samples"]
+    (place,) = found.unsure
+    assert (place.member, place.worse, place.missing) == (0, False, 3)
+    assert verdict(found, NAMES, "accuracy", running=False) == (
+        "Too few to tell (3 seeds; 3 more seeds would probably tell): async-sgd 97.30 %, p3 45.80 %"
+    )
+    best = answer(NAMES, {0: FAR, 1: TOP})
+    assert "after equally many samples: too few to tell (3 more seeds would" in best.conditions[0].sentence
+    (shown,) = (one for one in best.conditions[0].criteria[3].places if one.unsure)
+    assert (shown.member, shown.missing) == (0, 3), "the API says so, too"
+    assert [said for *_, said in rows(best, best.conditions[0].criteria[3])] == [
+        "first", "too few to tell: 3 more seeds would probably tell"
+    ]  # fmt: skip
+    assert "<td>too few to tell: 3 more seeds would probably tell</td>" in "".join(best_report.parts(best))
+
+
+def test_no_difference_is_seen_only_where_one_that_matters_is_ruled_out() -> None:
+    """Gaps spread by 0.0010, and by 0.0043: their means are known to 0.0025 and 0.0106, and one point matters."""
+    level = rounds(*(run(0.3, score) for score in (0.974, 0.975, 0.970)))
+    close = rounds(*(run(0.3, score) for score in (0.9770, 0.9705, 0.9715)))
+    found = by_name({0: TOP, 1: level})["in_samples"]
+    assert (len(found.level), found.unsure) == (1, ())
+    assert verdict(found, NAMES, "accuracy", running=False).startswith("No difference from")
+    (place,) = by_name({0: TOP, 1: close})["in_samples"].unsure
+    assert place.behind_interval is not None
+    assert place.behind_interval[0] < 0.01 < place.behind_interval[1]
+    same = by_name({0: FAR, 1: FAR})
+    assert all(one.unsure == () for one in same.values()), "further seeds would be equal, too"
+
+
+def test_who_may_be_behind_is_told_from_who_is_and_who_is_not() -> None:
+    low = rounds(*(run(0.1, score - 0.5) for score in (0.973, 0.975, 0.971)))
+    level = rounds(*(run(0.3, score) for score in (0.9729, 0.9748, 0.9711)))
+    names = ("p3", "ring", "async-sgd", "ddp")
+    found = by_name({0: TOP, 1: level, 2: FAR, 3: low})["in_samples"]
+    assert [(one.member, one.worse, one.unsure) for one in found.places] == [
+        (0, False, False), (1, False, False), (3, True, False), (2, False, True)
+    ]  # fmt: skip
+    said = verdict(found, names, "accuracy", running=True)
+    assert said.startswith(
+        "p3 and ring lead, and no difference from p3 is seen and there are too few to tell of async-sgd ("
+    )
+    assert ") yet: ddp is behind by 50.00 points (" in said
+    assert "after equally many samples: p3 and ring, with too few seeds to tell of async-sgd" in sentence(
+        list(by_name({0: TOP, 1: level, 2: FAR, 3: low}).values()), names, "accuracy"
+    )
+    table = rows(best := answer(names, {0: TOP, 1: FAR, 2: low}), best.conditions[0].criteria[3])
+    assert [said.split(":")[0] for *_, said in table] == ["leads", "behind", "too few to tell"]
+    beside = verdict(by_name({0: TOP, 1: level, 2: FAR})["in_samples"], names, "accuracy", running=False)
+    assert beside.startswith(
+        "No difference between p3 and ring seen after 3 seeds, and too few to tell of async-sgd"
+    )
+
+
+def test_of_speeds_rounds_are_missing_and_sometimes_more_than_anybody_runs() -> None:
+    """Behind by 3 % (0.0296 in logarithms) on average, by 10 % more or less."""
+    one, other = (
+        rounds(*(run(0.5, 0.6, pace=pace) for pace in paces)) for paces in ((100, 100, 100), (107, 87, 98))
+    )
+    found = by_name({0: one, 1: other})["speed"]
+    (place,) = found.unsure
+    assert "more rounds would probably tell" in verdict(found, NAMES, "accuracy", running=False)
+    assert place.missing is not None
+    wild = rounds(*(run(0.5, 0.6, pace=pace) for pace in (300, 30, 110)))
+    found = by_name({0: one, 1: wild})["speed"]
+    assert found.unsure[0].missing is None
+    assert "it would take more than 100 more rounds" in verdict(found, NAMES, "accuracy", running=False)
+
+
+def test_after_equally_many_samples_nobody_knows_who_is_ahead_of_whom() -> None:
+    """The slow one ends far behind in the same time, and in as many samples it may be ahead or behind."""
+    fast = rounds(*(run(0.5, score, pace=100) for score in (0.90, 0.91, 0.89)))
+    slow = rounds(*(run(0.1, score, pace=60) for score in (0.95, 0.80, 0.90)))
+    found = by_name({0: fast, 1: slow})
+    assert found["in_time"].worse
+    assert reason(found["in_time"], found, NAMES, {}) == (
+        "p3 trains 1.67x as many samples per second as async-sgd, and there are too few seeds to tell which of the two "
+        "is ahead after equally many samples"
     )

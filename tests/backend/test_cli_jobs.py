@@ -49,7 +49,7 @@ def file(tmp_path: Path) -> Path:
 def test_the_terminal_says_where_there_is_no_staleness(file: Path) -> None:
     for strategy, words in (
         ("p3", "wait for one another in every step"),
-        ("async-sgd", "has been applied yet"),
+        ("async-sgd", "No contribution was applied"),
     ):
         job_id = succeeds("submit", str(file), "--set", f"strategy.name={strategy}").strip()
         assert words in succeeds("staleness", job_id)

@@ -306,7 +306,9 @@ def test_a_race_before_the_first_step_says_so(database: Database, fifo: Run) -> 
     result = run_race(database, fifo, waiting)
     assert result.step is None
     assert result.headline == "Nobody can tell for sure: waiting ended 14 steps too early"
-    assert "No events yet" in notes(answer(result.figure))
+    assert "No events of waiting: it ended before the first step had ended" in notes(answer(result.figure))
+    runs = Run(*add_job(database, "runs", started=10**15, state="running"))
+    assert "No events yet" in notes(answer(run_race(database, fifo, runs).figure))
 
 
 def test_a_headline_never_contradicts_the_table(database: Database) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from backend.db import Database
-from backend.db.models import StepRow
+from backend.db.models import Attempt, StepRow
 from backend.figures.compared import compare
 from backend.figures.memory import MAX_POINTS, highest
 from backend.figures.registry import FIGURES, figure
@@ -78,6 +79,29 @@ def test_it_answers_in_every_theme_and_width(
         if job == "waiting":
             assert content["layout"]["meta"]["empty"]
             assert notes(content)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_of_what_has_ended_nothing_is_waited_for(database: Database, jobs: dict[str, str], name: str) -> None:
+    assert " yet" not in notes(build(database, jobs["waiting"], name))
+
+
+def test_what_goes_on_is_waited_for(database: Database) -> None:
+    """Also the next attempt of a job, but not the one that has ended."""
+    job_id, attempt = add_job(database, "runs", started=10**15, state="running")
+    said = {name: notes(build(database, job_id, name)) for name in ("loss", "throughput", "utilization")}
+    assert said["loss"] == "No loss yet: the first step has not ended"
+    assert said["throughput"] == "No throughput yet: the second step has not started"
+    assert said["utilization"] == "No bytes yet: nothing has gone over a link"
+
+    def end(session: Session) -> None:
+        session.execute(update(Attempt).where(Attempt.id == attempt).values(ended_unix_ns=9))
+
+    database.writer.run(end)
+    said = {name: notes(build(database, job_id, name)) for name in said}
+    assert said["loss"] == "No loss: it ended before the first step had ended"
+    assert said["throughput"] == "No throughput: it ended before the second step had started"
+    assert said["utilization"] == "No bytes: nothing went over a link"
 
 
 def test_the_view_survives_a_refresh(database: Database, jobs: dict[str, str]) -> None:

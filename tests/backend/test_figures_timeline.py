@@ -213,17 +213,21 @@ def test_long_stretches_show_rollups(database: Database) -> None:
     "request_", [FigureRequest(), FigureRequest(step=3), FigureRequest(from_ns=0, to_ns=9)]
 )
 def test_a_job_without_events_says_so(database: Database, request_: FigureRequest) -> None:
-    job_id, _ = add_job(database, "empty")
-    with database.read() as session:
-        content = answer(timeline(Source(session, job_id), request_))
-    assert content["layout"]["meta"]["empty"]
-    assert "No events yet: the first step has not ended" in notes(content)
+    for state, said in (
+        ("running", "No events yet: the first step has not ended"),
+        ("failed", "No events: it ended before the first step had ended"),
+    ):
+        job_id, _ = add_job(database, "empty", started=10**15, state=state)
+        with database.read() as session:
+            content = answer(timeline(Source(session, job_id), request_))
+        assert content["layout"]["meta"]["empty"]
+        assert said in notes(content)
 
 
 def test_a_step_that_is_not_there_is_named(database: Database, run: Run) -> None:
     with database.read() as session:
         content = answer(timeline(Source(session, run.job_id), FigureRequest(step=99)))
-    assert "Step 99 is not there: the steps so far are 0 to 11" in notes(content)
+    assert "Step 99 is not there: the steps are 0 to 11" in notes(content)
 
 
 def test_what_memory_mechanisms_do_has_colours_and_a_row_of_its_own(database: Database, run: Run) -> None:

@@ -162,7 +162,7 @@ def test_a_race_with_one_condition_has_no_curve_and_one_without_figures_says_so(
         for rate in spec.rates
     ]
     content = answer(race_throughput(drawn(spec, rankings), FigureRequest()))
-    assert "No member has figures yet" in notes(content)
+    assert "No member has figures: no job of this race has succeeded" in notes(content)
 
 
 def test_a_very_wide_interval_is_cut_with_a_word_and_the_points_keep_their_room() -> None:
@@ -269,6 +269,10 @@ def test_more_rounds_are_suggested_where_a_difference_may_be_chance() -> None:
         8, "p3 is 1.05x as fast as ddp, which may be chance after 3 rounds",
     )  # fmt: skip
     assert next_of(spec, close, ended=False) == []
+    few = [ranking({}, {"p3": 10.0, "ddp": 10.5}, significant=False, unsure=True, missing=4)]
+    assert next_of(spec, few)[0].rounds == 7, "as many as the headline names"
+    never = [ranking({}, {"p3": 10.0, "ddp": 10.5}, significant=False, unsure=True, missing=None)]
+    assert next_of(spec, never) == [], "no race has so many"
     (enough,) = next_of(race("p3", "ddp", rounds=1), close)
     assert enough.rounds == 3, "fewer prove nothing"
     assert next_of(spec, [ranking({}, {"p3": 10.0, "ddp": 10.05}, significant=False)]) == []

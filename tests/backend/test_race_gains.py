@@ -1,4 +1,5 @@
-"""What each member of a race gains over its first one: judged with the same intervals as who is the fastest."""
+"""What each member of a race gains over its first one: judged with the same intervals as who is the fastest; and
+how many rounds would tell."""
 
 from __future__ import annotations
 
@@ -89,3 +90,24 @@ def test_api_terminal_report_and_table_say_it(api: TestClient, racing: Racing, t
     page = api.get(f"/api/v1/races/{race['id']}/report").text
     for text in (terminal(view), " ".join(repr(table).split()), page):
         assert said in text
+
+
+def test_who_cannot_be_told_apart_says_how_many_rounds_would() -> None:
+    """The logarithms of their ratios are 0, 0.223 and 0.095, so that 0.106 on average and 0.112 by standard deviation:
+    7 rounds know the mean to 0.104, 6 to 0.118. Noise that no race is long enough for has no number."""
+    ran = {0: {0: 100e6, 1: 100e6, 2: 100e6}, 1: {0: 100e6, 1: 125e6, 2: 110e6}}
+    first, second = rank(ran)
+    assert (first.unsure, second.unsure, second.missing) == (False, True, 4)
+    assert sentence([first, second], ["a", "b"], 3, lambda fast, slow: None, state="finished") == (
+        "Too few to tell after 3 rounds (4 more rounds would probably tell): a step takes a 100 ms, b 111 ms (1.11x, "
+        "which may be chance: 0.84x to 1.47x)"
+    )
+    ran[1] = {0: 30e6, 1: 290e6, 2: 119e6}
+    (_, wild) = rank(ran)
+    assert (wild.unsure, wild.missing) == (True, None)
+    assert [one.unsure for one in rank({0: times(100e6), 1: times(100.1e6)})] == [False, False], (
+        "they are level"
+    )
+    assert [one.unsure for one in rank({0: times(100e6, 2), 1: times(170e6, 2)})] == [False, False], (
+        "two rounds tell nothing"
+    )

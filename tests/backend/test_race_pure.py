@@ -298,7 +298,8 @@ def test_who_may_be_far_behind_is_not_level_however_little_is_certain() -> None:
     del ran[2]
     said = sentence(rank(ran), names, 3, lambda fast, slow: "a cause")
     assert said.startswith(
-        "No significant difference after 3 rounds: a step takes first 100 ms, near 100 ms, wild 158"
+        "Too few to tell of wild yet after 3 rounds (7 more rounds would probably tell): a step takes first 100 ms, "
+        "near 100 ms, wild 158"
     )
     assert "(1.58x, which may be chance: 0." in said
 

@@ -51,9 +51,9 @@ def start_race(page: Page, folder: Path) -> None:
 
 
 def fill(field: Locator, text: str) -> None:
-    """As one types or pastes, and leaves the field."""
-    field.fill(text)
-    field.blur()
+    """As a person does: one goes there with the pointer, and pastes; the next press leaves the field."""
+    field.click()
+    field.page.keyboard.insert_text(text)
 
 
 def launch(page: Page) -> str:
@@ -63,8 +63,8 @@ def launch(page: Page) -> str:
     clicks, fields = (
         page.evaluate(f"Number(sessionStorage.getItem('{key}'))") for key in ("clicks", "fields")
     )
-    assert 3 <= clicks <= MOST_CLICKS
-    assert 1 <= fields <= MOST_FIELDS
+    # The start, both fields, both rates and the button: what a person cannot do without is all counted.
+    assert (clicks, fields) == (MOST_CLICKS, MOST_FIELDS)
     return page.url.rpartition("/")[2]
 
 

@@ -88,10 +88,10 @@ def test_what_was_put_stays_while_training_goes_on() -> None:
 
 def test_the_newest_whole_one_is_gone_on_from(tmp_path: Path) -> None:
     store = store_of(tmp_path)
-    assert store.begin() is None
+    assert store.begin(NAMES) is None
     for step in (3, 12):
         write(store, step)
-    assert store_of(tmp_path).begin() == 12
+    assert store_of(tmp_path).begin(NAMES) == 12
     assert stat.S_IMODE((tmp_path / "step-0000000012" / MANIFEST).stat().st_mode) == 0o600
 
 
@@ -118,6 +118,20 @@ def linked(place: Path) -> None:
     path.symlink_to(other)
 
 
+def forged(*dropped: str, more: str | None = None) -> object:
+    """Its manifest lists other parts than were written, each as it is."""
+
+    def forge(place: Path) -> None:
+        found = json.loads((place / MANIFEST).read_text())
+        for name in dropped:
+            del found["parts"][name]
+        if more is not None:
+            found["parts"][more] = found["parts"]["shard-0"]
+        (place / MANIFEST).write_text(json.dumps(found))
+
+    return forge
+
+
 DAMAGES = {
     "a bit": (flipped, "is not what was written"),
     "the end": (shortened, "is not what was written"),
@@ -133,6 +147,11 @@ DAMAGES = {
         "names no parts",
     ),
     "a link": (linked, "a link"),
+    "fewer parts": (forged("worker-0"), "its manifest lacks worker-0"),
+    "another part": (
+        forged("worker-0", more="worker-1"),
+        "its manifest lacks worker-0 and names worker-1, which the job does not have",
+    ),
 }
 
 
@@ -145,16 +164,16 @@ def test_a_damaged_one_is_skipped_with_a_word(
     write(store, 12)
     damage(store.place(12))
     with caplog.at_level(logging.WARNING):
-        assert store.begin() == 3
+        assert store.begin(NAMES) == 3
     assert "the checkpoint of step 12 is not used" in caplog.text
     assert why in caplog.text
     write(store, 12)  # the attempt comes to that step again
-    assert store.begin() == 12
+    assert store.begin(NAMES) == 12
 
 
 def test_another_jobs_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(store_of(tmp_path, fingerprint="another"), 3)
-    assert store_of(tmp_path).begin() is None
+    assert store_of(tmp_path).begin(NAMES) is None
     assert "belongs to another job" in caplog.text
 
 
@@ -174,7 +193,7 @@ def test_what_is_left_of_a_removal_that_was_broken_off_goes(tmp_path: Path) -> N
     for step in (1, 2, 3):
         write(store, step)
     (store.place(1) / MANIFEST).unlink()
-    assert store.begin() == 3
+    assert store.begin(NAMES) == 3
     assert steps_in(tmp_path) == [2, 3]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine.checkpoint import part as parts
 from engine.checkpoint.store import MANIFEST
-from tests.engine.test_checkpoint_store import steps_in, store_of, write
+from tests.engine.test_checkpoint_store import NAMES, steps_in, store_of, write
 
 
 def strange_folder(path: Path) -> None:
@@ -26,7 +26,7 @@ def test_what_a_users_code_has_put_in_the_place_of_one_is_skipped_and_removed(
     store = store_of(tmp_path)
     write(store, 3)
     put(store.place(step))
-    assert store.begin() == 3
+    assert store.begin(NAMES) == 3
     assert steps_in(tmp_path) == [3]
 
 
@@ -35,7 +35,7 @@ def test_what_is_named_otherwise_is_none(name: str, tmp_path: Path) -> None:
     store = store_of(tmp_path)
     write(store, 3)
     (tmp_path / name).mkdir()
-    assert store.begin() == 3
+    assert store.begin(NAMES) == 3
     assert (tmp_path / name).exists()
 
 
@@ -45,7 +45,7 @@ def test_a_part_that_is_longer_than_was_written_is_not_read(tmp_path: Path) -> N
     write(store, 3)
     with (store.place(3) / "worker-0.safetensors").open("ab") as file:
         file.truncate(2**42)
-    assert store.begin() is None
+    assert store.begin(NAMES) is None
 
 
 def test_nothing_is_removed_where_none_is_whole_any_more(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ from engine.checkpoint.writer import Writer
 from engine.consistency.policies import policy_of
 from engine.errors import UserError
 from engine.exchange.room import rooms_of, states_of
-from engine.launch import Launch, ended_steps, write_json
+from engine.launch import Launch, ended_steps, shard_part, write_json
 from engine.models.build import build_model
 from engine.runtime import export
-from engine.runtime.cuts import Held, WorkerCuts, shard_part
+from engine.runtime.cuts import Held, WorkerCuts
 from engine.runtime.evaluation import write_state
 from engine.runtime.meeting import Meeting
 from engine.runtime.party import load_choices

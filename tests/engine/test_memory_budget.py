@@ -21,6 +21,7 @@ from engine.inputs.task import classification
 from engine.liveness.fitting import Fitter, Wanted
 from engine.liveness.measured import RealSteps, measured_peak
 from engine.liveness.peak import peak_of
+from engine.liveness.request import purpose
 from engine.memory.blocks import Asked
 from engine.models import registry
 from engine.plan.budget import Fitted, LayerChoice
@@ -73,7 +74,7 @@ def test_a_budget_has_words_with_units_or_bytes(given: Any, found: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [0, -1, "0", "lots", "-6GiB", "6 gib", "6GiBit", "", "2000TiB", 1.5, True, "1e9"]
+    "given", [0, -1, "0", "lots", "-6GiB", "6 gib", "6GiBit", "", "2000TiB", 1.5, True, "1e9", [1], {}]
 )
 def test_no_other_budget_is_taken(given: Any) -> None:
     with pytest.raises(UserError) as refused:
@@ -83,6 +84,24 @@ def test_no_other_budget_is_taken(given: Any) -> None:
     assert error.value == given
     assert error.rule
     assert error.remedy
+
+
+def test_what_memory_is_too_little_for_is_said_by_what_was_asked() -> None:
+    asked = [{"blocks": True}, {"room": {}}, {"budget": 1}, {}]
+    assert [purpose(one) for one in asked] == [
+        "to be described",
+        "for its largest batch to be found",
+        "for its budget to be planned",
+        "for what its steps hold to be predicted",
+    ]
+
+
+def test_a_value_of_another_kind_is_told_the_whole_rule() -> None:
+    for given in ([1], {}):
+        with pytest.raises(UserError, match=r"must be text or a whole number\. Correct the value"):
+            budgeted(given)
+    with pytest.raises(UserError, match=r"must be text or a whole number\. Put it in quotes: '1\.5'"):
+        budgeted(1.5)
 
 
 def test_a_plan_fits_its_budget_and_says_why() -> None:
@@ -134,6 +153,8 @@ def test_an_impossible_budget_says_what_the_least_is_and_that_is_possible() -> N
         planned("1KiB")
     least = int(refused.value.rule.rpartition("(")[2].split()[0])
     assert planned(least)[1].peak == least
+    words = refused.value.rule.partition("below ")[2].partition(" (")[0]
+    assert parse_bytes(words, "budget") >= least, "what is said in words is enough, too"
     named = refused.value.remedy.removeprefix("Give ").split()[0]
     assert planned(named)[1].peak == least, "what the remedy names is enough"
     with pytest.raises(UserError, match=f"{least} bytes"):

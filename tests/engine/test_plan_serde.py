@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ import pytest
 from pydantic import TypeAdapter
 
 from engine.errors import UnknownNameError, UserError
+from engine.plan.budget import MemorySpec
 from engine.plan.documents import dump_yaml, load_file, load_text
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Order, Plan, Servers, Wrapper
+from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.serde import from_plain, only_set, to_plain
-from engine.plan.units_of_measure import format_bytes, format_rate, parse_rate
+from engine.plan.units_of_measure import format_bytes, format_enough, format_rate, parse_bytes, parse_rate
+from engine.strategies.model_parallel import Options as ModelParallel
 from tests.plans import built, job, planned
 
 FULL = job(
@@ -247,6 +251,23 @@ def test_rates_are_written_without_exponents(bps: float, text: str) -> None:
 def test_sizes_are_written_in_binary_prefixes() -> None:
     shown = [format_bytes(n) for n in (0, 1023, 1024, 243_860_896, 3 * 2**40)]
     assert shown == ["0 B", "1023 B", "1.0 KiB", "232.6 MiB", "3.0 TiB"]
+
+
+def test_what_is_enough_is_rounded_up() -> None:
+    shown = [format_enough(n) for n in (0, 1023, 1024, 156_364, 156_365, 2**20 - 1, 243_860_896, 3 * 2**40)]
+    assert shown == [
+        "0 B", "1023 B", "1.0 KiB", "152.7 KiB", "152.8 KiB", "1024.0 KiB", "232.6 MiB", "3.0 TiB"
+    ]  # fmt: skip
+    draw = random.Random(0)
+    for count in (draw.randrange(1, 2 ** draw.randrange(1, 50)) for _ in range(10_000)):
+        assert count <= parse_bytes(format_enough(count), "") <= 1.1 * count
+
+
+@pytest.mark.parametrize("spec", [MemorySpec, RehearsalSpec, ModelParallel])
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_profile_without_a_name_is_none(spec: type, name: str) -> None:
+    with pytest.raises(UserError, match=r"profile = ' *': names no file\. Name one, or leave it out"):
+        spec(profile=name)
 
 
 OF_BEFORE: dict[str, dict[str, Any]] = {

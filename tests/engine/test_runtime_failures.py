@@ -131,6 +131,21 @@ def test_a_job_says_how_long_a_worker_may_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("gang_lane")
+def test_a_worker_that_stands_still_ends_a_job_in_which_nobody_else_could_miss_it(tmp_path: Path) -> None:
+    spec = spec_of("single", 1, marks=str(tmp_path))
+    spec = replace(spec, cluster=replace(spec.cluster, silence_s=LEAST_SILENCE_S))
+    with started(spec, tmp_path) as gang:
+        wait_until((tmp_path / "worker 0").exists, "step 3 on worker 0")
+        os.kill(gang.pids["worker 0"], signal.SIGSTOP)
+        end = gang.wait(60.0)
+        assert end is not None, "the job waits for a worker that has stopped"
+        assert gone(gang.pids.values())
+    assert (end.status, end.party) == ("failed", "worker 0")
+    assert "worker 0 failed: it stands still (stopped by a signal" in end.reason
+    assert "the job allows 3 s without a sign of life (cluster.silence_s" in end.reason
+
+
+@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(("strategy", "trouble"), [("ring-allreduce-overlap", "raise"), ("ddp", "rant")])
 def test_the_reason_is_the_own_error_of_who_failed_first(strategy: str, trouble: str, tmp_path: Path) -> None:
     with started(spec_of(strategy, 3, trouble=trouble, marks=str(tmp_path)), tmp_path) as gang:

@@ -14,6 +14,8 @@ const place = (member: number, name: string, value: number, more: Partial<Place>
   behind_low: null,
   behind_high: null,
   worse: false,
+  unsure: false,
+  missing: null,
   ...more,
 });
 
@@ -52,12 +54,31 @@ test("members stand in the race's order, each with what it attained by every cri
       member: 0,
       name: "p3",
       attained: [
-        { value: "100.0 /s", ends: null, best: false },
-        { value: "94.31 %", ends: "93.00 % to 95.00 %", best: false },
+        { value: "100.0 /s", ends: null, best: false, unsure: false },
+        { value: "94.31 %", ends: "93.00 % to 95.00 %", best: false, unsure: false },
       ],
     },
-    { member: 1, name: "ddp", attained: [{ value: "120.0 /s", ends: null, best: true }, null] },
+    {
+      member: 1,
+      name: "ddp",
+      attained: [{ value: "120.0 /s", ends: null, best: true, unsure: false }, null],
+    },
   ]);
+});
+
+test("who may be behind is not among the best, and the table says that there are too few to tell", () => {
+  const unsure = place(1, "ddp", 119, { unsure: true, missing: 2 });
+  const worse = place(2, "ring", 80, { worse: true });
+  const [speed] = CONDITION.criteria;
+  if (!speed) throw new Error("the first criterion is speed");
+  const criteria = [{ ...speed, best: ["p3", "ddp"], places: [place(0, "p3", 120), unsure, worse] }];
+  const rows = bestRows({ ...CONDITION, criteria }, "accuracy");
+  expect(rows.map(({ attained: [one] }) => [one?.best, one?.unsure])).toEqual([
+    [true, false],
+    [false, true],
+    [false, false],
+  ]);
+  expect(bestCsv({ ...CONDITION, criteria })[2]?.slice(-4)).toEqual(["no", "yes", 2, 3]);
 });
 
 test("a loss is a number", () => {
@@ -71,5 +92,5 @@ test("without evaluations there is nothing to say", () => {
 test("a file has every figure as it was measured", () => {
   const rows = bestCsv(CONDITION);
   expect(rows).toHaveLength(4);
-  expect(rows[2]).toEqual(["Fastest", null, "p3", 100.04, null, null, 1.2, null, null, "yes", 3]);
+  expect(rows[2]).toEqual(["Fastest", null, "p3", 100.04, null, null, 1.2, null, null, "yes", "no", null, 3]);
 });

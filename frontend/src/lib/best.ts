@@ -18,6 +18,8 @@ export interface Attained {
   ends: string | null;
   /** It is the best by this criterion, and some other is behind. */
   best: boolean;
+  /** There are too few rounds to tell whether it is behind. */
+  unsure: boolean;
 }
 
 /** A member, and what it attained by each criterion; null where it is not compared. */
@@ -52,7 +54,8 @@ function attained(criterion: Criterion, place: Place, score: Score): Attained {
   return {
     value: said(value),
     ends: low === null || high === null ? null : `${said(low)} to ${said(high)}`,
-    best: criterion.best.includes(place.name) && criterion.places.some(({ worse }) => worse),
+    best: !place.unsure && criterion.best.includes(place.name) && criterion.places.some(({ worse }) => worse),
+    unsure: place.unsure,
   };
 }
 
@@ -75,6 +78,8 @@ export function bestCsv(condition: BestCondition): Cell[][] {
     "behind, low end of 95 %",
     "behind, high end of 95 %",
     "certainly behind",
+    "too few to tell",
+    "rounds missing to tell",
     "rounds",
   ];
   const rows = condition.criteria.flatMap(({ title, at, rounds, places }) =>
@@ -89,6 +94,8 @@ export function bestCsv(condition: BestCondition): Cell[][] {
       one.behind_low,
       one.behind_high,
       one.worse ? "yes" : "no",
+      one.unsure ? "yes" : "no",
+      one.missing,
       rounds,
     ]),
   );

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { entryProblem, fromFile, INCOMPLETE, inFolder, ownCode } from "./ownCode";
+import { entered, entryProblem, fromFile, INCOMPLETE, inFolder, ownCode } from "./ownCode";
 
 const ours = { name: "mlp", entrypoint: null, directory: null, options: {} };
 const mine = { name: null, entrypoint: "net:build", directory: "/home/me", options: {} };
@@ -52,6 +52,16 @@ test("a file below the directory is what the path of both would be", () => {
     ["/home/me/net.py:build", "/home/me"],
   ] as const)
     expect(inFolder(text, directory)).toBeNull();
+});
+
+test("data lie in the folder of the model, and the model in that of the data, where nobody says otherwise", () => {
+  const found = { directory: "/home/me", entrypoint: "samples:load" };
+  for (const text of ["samples:load", "samples.py:load", "/home/me/samples.py:load"])
+    expect(entered(text, "", "/home/me")).toEqual(found);
+  expect(entered("samples.py:load", "/data", "/home/me")).toEqual({ ...found, directory: "/data" });
+  expect(entered("samples:load", "/data", "/home/me")).toBeNull();
+  for (const text of ["", "samples", "samples:load"]) expect(entered(text, "")).toBeNull();
+  expect(entered("", "", "/home/me")).toBeNull();
 });
 
 test("a file without its directory is told the corrected value", () => {

@@ -16,9 +16,24 @@ export function entryProblem(text: string, directory = ""): string | null {
   const short = inFolder(text, "/");
   if (short && !inFolder(text, directory))
     return `Write ${short.entrypoint}, and the folder that holds ${short.entrypoint.split(":")[0]}.py as directory.`;
-  const module = /^\w+(\.\w+)*:\w+$/.test(text) && !text.includes(".py:");
-  if (text === "" || fromFile(text) || short || module) return null;
+  if (text === "" || fromFile(text) || short || isModule(text)) return null;
   return "Write module:function, as net:build, or with its file, as /home/me/net.py:build.";
+}
+
+/** What an entry point and its directory become once the field is left; null: what they are. `beside`: the folder of the
+ * other of model and data, where this one has none. */
+export function entered(
+  text: string,
+  directory: string,
+  beside = "",
+): { directory: string; entrypoint: string } | null {
+  const found = fromFile(text) ?? inFolder(text, directory || beside);
+  if (found || directory || !beside || !isModule(text)) return found;
+  return { directory: beside, entrypoint: text };
+}
+
+function isModule(text: string): boolean {
+  return /^\w+(\.\w+)*:\w+$/.test(text) && !text.includes(".py:");
 }
 
 /** What an entry point that names a file means in this folder, `net.py:build` or `nets/net.py:build`: the same as if the

@@ -4,7 +4,6 @@ import {
   againOf,
   chosen,
   differing,
-  USUAL_ROUNDS,
   jobOf,
   jobsOf,
   nameOf,
@@ -12,6 +11,7 @@ import {
   raceOf,
   roundsOf,
   twins,
+  USUAL_ROUNDS,
   withOwnHosts,
 } from "./raceForm";
 

@@ -17,7 +17,7 @@ test("a sentence has the mean, the highest and who is ahead", () => {
 });
 
 test("where there is none it says why", () => {
-  expect(stalenessWords(found(0, [0]))).toContain("has been applied yet");
+  expect(stalenessWords(found(0, [0]))).toContain("No contribution was applied");
   expect(stalenessWords(found(0, [0], false))).toContain("wait for one another in every step");
   expect(formatMean(null)).toBe("–");
 });

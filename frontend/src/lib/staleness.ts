@@ -12,7 +12,7 @@ export function stalenessWords({ drifts, everything, workers }: Staleness): stri
   const { contributions, mean, most } = everything;
   if (contributions === 0)
     return drifts
-      ? "No contribution has been applied yet, or the job ran before staleness was recorded."
+      ? "No contribution was applied, or the job ran before staleness was recorded."
       : "Workers of this job wait for one another in every step: no contribution is stale.";
   const number = (value: number | null) => (value ?? 0).toLocaleString("en");
   const all = `${number(contributions)} contributions, ${formatMean(mean)} updates stale on average, at most ${number(most)}`;

@@ -6,7 +6,7 @@ import { TakeTable } from "../../components/TakeTable";
 import { arrival } from "../../lib/arrival";
 import { attemptRows, endOf, historyRows, historyWords } from "../../lib/attemptRows";
 import { formatDuration, NONE } from "../../lib/format";
-import { STATES } from "../../lib/jobState";
+import { isLive, STATES } from "../../lib/jobState";
 import { CheckpointsPanel } from "./CheckpointsPanel";
 
 // Broken only where a word is longer than this: else a small window shows a letter per line.
@@ -24,7 +24,7 @@ export function AttemptsPanel({ job }: { job: Job }) {
         </Title>
         {job.attempts.length === 0 ? (
           <Text size="sm" c="dimmed">
-            It has not been started yet.
+            {isLive(job.state) ? "It has not been started yet." : "It was never started."}
           </Text>
         ) : (
           <TakeTable file={`${job.name} attempts`} rows={() => attemptRows(job.attempts)}>

@@ -58,7 +58,7 @@ export function LogsPanel({ job, party, find, onChange, attempt }: Props) {
       <Group justify="space-between" mb="xs" gap="xs">
         {logs.parties.length === 0 ? (
           <Text size="sm" c="dimmed">
-            No process has started yet.
+            {live ? "No process has started yet." : "No process was started."}
           </Text>
         ) : (
           <PartyChoice

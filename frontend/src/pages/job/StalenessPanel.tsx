@@ -84,7 +84,7 @@ function Workers({ job, attempt }: { job: Job; attempt: number | undefined }) {
   );
 }
 
-const NONE = "Nothing that it contributed has been applied yet.";
+const NONE = "Nothing that it contributed was applied.";
 
 function Row({ worker }: { worker: Staleness["workers"][number] }) {
   const { name, steps, ahead, most_ahead, contributions, mean, most } = worker;

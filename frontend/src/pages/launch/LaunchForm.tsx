@@ -116,8 +116,12 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
         <SchemaField {...field("overrides")} />
       </>
     ),
-    model: () => <SourcePicker {...field("model")} entries={models} what="model" />,
-    data: () => <SourcePicker {...field("data")} entries={datasets} what="data set" />,
+    model: () => (
+      <SourcePicker {...field("model")} entries={models} what="model" beside={folderOf(spec.data)} />
+    ),
+    data: () => (
+      <SourcePicker {...field("data")} entries={datasets} what="data set" beside={folderOf(spec.model)} />
+    ),
     input: () => (
       <ObjectFields
         {...field("input")}
@@ -240,6 +244,10 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
       />
     </form>
   );
+}
+
+function folderOf(source: unknown): string {
+  return isObject(source) ? String(source.directory ?? "") : "";
 }
 
 function errorsOf(error: Error | null): Errors {

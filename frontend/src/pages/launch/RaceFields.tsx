@@ -16,14 +16,7 @@ import { useEffect, useRef, useState } from "react";
 import { labQuery } from "../../api/queries";
 import { Term } from "../../components/Term";
 import { type Errors, errorAt, errorWithin } from "../../form/errors";
-import {
-  COMMON_RATES,
-  chosen,
-  USUAL_ROUNDS,
-  MOST_ROUNDS,
-  type RaceForm,
-  roundsOf,
-} from "../../lib/raceForm";
+import { COMMON_RATES, chosen, MOST_ROUNDS, type RaceForm, roundsOf, USUAL_ROUNDS } from "../../lib/raceForm";
 import { ratesProblem, typedRates, withRates } from "../../lib/rates";
 import { RaceMembers } from "./RaceMembers";
 import { MoreStrategies } from "./StrategyPicker";

@@ -6,16 +6,28 @@ import { MapField } from "../../form/MapField";
 import { Misfits } from "../../form/Misfits";
 import { type FieldProps, ObjectFields } from "../../form/SchemaField";
 import { hasFields, initialValue, isObject, type JsonSchema, resolve } from "../../form/schema";
-import { entryProblem, fromFile, inFolder } from "../../lib/ownCode";
+import { entered, entryProblem } from "../../lib/ownCode";
 
 interface Props extends FieldProps {
   entries: SourceEntry[];
   /** `model`, `data set`. */
   what: string;
+  /** The folder of the other of model and data, if that is one's own. */
+  beside: string;
 }
 
 /** A model or a data set: one of ours with its options, or an entry point of one's own. */
-export function SourcePicker({ entries, what, schema: whole, root, path, value, errors, onChange }: Props) {
+export function SourcePicker({
+  entries,
+  what,
+  beside,
+  schema: whole,
+  root,
+  path,
+  value,
+  errors,
+  onChange,
+}: Props) {
   const source = isObject(value) ? value : {};
   const own = source.entrypoint !== null && source.entrypoint !== undefined;
   const chosen = entries.find((entry) => entry.name === source.name);
@@ -30,7 +42,7 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
   // A file becomes its module and its folder, whichever of the two fields is written last.
   const split = (text: string, directory: string) => {
     setLeft(text);
-    const found = fromFile(text) ?? inFolder(text, directory);
+    const found = entered(text, directory, beside);
     if (found) set(found);
   };
   const text = (field: "entrypoint" | "directory", description: string, placeholder: string) => (
@@ -42,7 +54,7 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
       error={
         (field === "entrypoint" &&
           left === source.entrypoint &&
-          entryProblem(left, String(source.directory ?? ""))) ||
+          entryProblem(left, String(source.directory ?? "") || beside)) ||
         errorAt(errors, `${path}.${field}`)
       }
       data-testid={`field-${path}.${field}`}
@@ -75,9 +87,9 @@ export function SourcePicker({ entries, what, schema: whole, root, path, value, 
           {text(
             "entrypoint",
             path === "data"
-              ? "Your function that returns (train, test), two map-style data sets: net:data of a file net.py in the directory below. With its file, net.py:data or its whole path, it is split into the two fields."
-              : "Your function that returns a torch.nn.Module: net:build of a file net.py in the directory below. With its file, net.py:build or its whole path, it is split into the two fields.",
-            path === "data" ? "net:data" : "net:build",
+              ? "Your file, and its function that returns (train, test), two map-style data sets: its folder goes into the field below. A module in that folder does, too: net:data."
+              : "Your file, and its function that returns a torch.nn.Module: its folder goes into the field below. A module in that folder does, too: net:build.",
+            path === "data" ? "/home/me/project/net.py:data" : "/home/me/project/net.py:build",
           )}
           {text(
             "directory",

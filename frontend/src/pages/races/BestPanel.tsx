@@ -7,7 +7,7 @@ import { capital } from "../../components/Explained";
 import { NumberCell } from "../../components/NumberCell";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
-import { bestCsv, bestRows, isEvaluated } from "../../lib/best";
+import { type Attained, bestCsv, bestRows, isEvaluated } from "../../lib/best";
 import { NONE } from "../../lib/format";
 import type { By } from "../../lib/search";
 import { LearningFigure } from "./LearningFigure";
@@ -124,7 +124,7 @@ function Numbers({ race, best, condition }: { race: string; best: RaceBest; cond
   );
 }
 
-function Value({ value, ends, best }: { value: string; ends: string | null; best: boolean }) {
+function Value({ value, ends, best, unsure }: Attained) {
   return (
     <>
       <Text span inherit fw={best ? 700 : undefined}>
@@ -133,6 +133,11 @@ function Value({ value, ends, best }: { value: string; ends: string | null; best
       {ends && (
         <Text span inherit c="dimmed" display="block" fz="xs">
           {ends}
+        </Text>
+      )}
+      {unsure && (
+        <Text span inherit c="dimmed" display="block" fz="xs">
+          too few to tell
         </Text>
       )}
     </>
