@@ -19,7 +19,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from backend.db.models import Base
-from backend.ingest import copied
 
 COPIED_FROM = 20
 """So many rows are copied; of fewer, one statement each takes less time than the three that a copy needs."""
@@ -33,6 +32,8 @@ def upsert(session: Session, model: type[Base], rows: Sequence[tuple[Any, ...]],
     connection = session.connection()
     database = connection.dialect.name
     if database == "postgresql" and len(rows) >= COPIED_FROM and _keys_differ(model, rows):
+        from backend.ingest import copied  # noqa: PLC0415 - its driver is an extra
+
         source = copied.copy(connection, _table(model), rows)
         connection.exec_driver_sql(merge_statement(model, add, database, source))
     else:
