@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from backend.db import Database, models
 from backend.lifecycle import State
 from backend.scheduler import decide, snapshot
+from backend.scheduler.place import Place
 from backend.schemas import jobs
 from backend.schemas.catalogue import Device, Queue, Waiting
 from backend.services.times import moment, moment_or_none
@@ -23,8 +24,9 @@ from engine.plan.serde import from_plain
 class Inventory:
     """What the scheduler has to give, as the API shows it."""
 
-    def __init__(self, database: Database, inventory: decide.Inventory) -> None:
+    def __init__(self, database: Database, inventory: decide.Inventory, place: Place) -> None:
         self._database = database
+        self._place = place
         self._inventory = inventory
 
     def check(self, spec: JobSpec) -> decide.Kind:
@@ -42,7 +44,7 @@ class Inventory:
     def held(self) -> dict[str, decide.Occupant]:
         """Device id to the job that holds it now."""
         with self._database.read() as session:
-            return snapshot.occupied(session)
+            return snapshot.occupied(session, self._place)
 
     def ran(self, start_ns: int, end_ns: int) -> list[str]:
         """Names of the jobs that held devices at some time between two moments (Unix, in ns), the oldest first."""
@@ -59,7 +61,7 @@ class Inventory:
     def devices(self) -> list[Device]:
         """Every device, and who holds it since when."""
         with self._database.read() as session:
-            held = _holders(session)
+            held = self._holders(session)
         return [
             Device(
                 name=device.id,
@@ -107,7 +109,10 @@ class Inventory:
             retry_at=moment_or_none(job.retry_unix_ns),
         )
 
-
-def _holders(session: Session) -> dict[str, models.Attempt]:
-    """Device id to the attempt that holds it."""
-    return {device: attempt for attempt in snapshot.active_attempts(session) for device in attempt.devices}
+    def _holders(self, session: Session) -> dict[str, models.Attempt]:
+        """Device id to the attempt that holds it."""
+        return {
+            self._place.device(attempt.home, device): attempt
+            for attempt in snapshot.active_attempts(session, self._place.devices)
+            for device in attempt.devices
+        }

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from backend.db import Database
 from backend.executors.registry import make_executor
 from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
+from backend.scheduler.membership import FIGURES, RACES, SPEED_UPS, Membership
+from backend.scheduler.place import Place
 from backend.services import lock
 from backend.services.access import Access
 from backend.services.budgets import Budgets
@@ -53,7 +56,9 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         stack.push_async_callback(asyncio.to_thread, database.close)
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices, settings.rehearsals)
-        inventory = Inventory(database, devices)
+        place = await asyncio.to_thread(Place.of, settings.data_dir, shared=database.shared)
+        membership = Membership(database, place, address)
+        inventory = Inventory(database, devices, place)
         views = Views()
         drawing = Drawing(settings.url, settings.figure_processes)
         stack.push_async_callback(asyncio.to_thread, drawing.close)
@@ -71,16 +76,19 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
         stack.push_async_callback(hub.stop)
-        speed_ups = SpeedUps(database)
+        # Who looks after no jobs is no member: what one server does for all, it does by itself.
+        turn: Callable[[str], bool] = membership.has if settings.scheduler else lambda _role: True
+        speed_ups = SpeedUps(database, partial(turn, SPEED_UPS))
         await asyncio.to_thread(speed_ups.start)
         stack.push_async_callback(asyncio.to_thread, speed_ups.close)
-        job_figures = JobFigures(database, views)
+        job_figures = JobFigures(database, views, partial(turn, FIGURES))
         await asyncio.to_thread(job_figures.start)
         stack.push_async_callback(asyncio.to_thread, job_figures.close)
         scheduler = Scheduler(
             database=database,
             executor=make_executor(settings.executor),
             inventory=devices,
+            membership=membership,
             data_dir=settings.data_dir,
             url=settings.ingest_url or address,
             paused=settings.paused,
@@ -91,8 +99,11 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             await asyncio.to_thread(scheduler.start)
             stack.push_async_callback(asyncio.to_thread, scheduler.close)
         jobs = Jobs(database, planner, views, changed=scheduler.wake)
-        racing = Racing(database, jobs)
+        racing = Racing(database, jobs, partial(turn, RACES), partial(membership.check, role=RACES))
         if settings.scheduler:
+            for wake in (speed_ups.watch.wake, job_figures.watch.wake, racing.wake):
+                membership.listen(wake)
+                wake()
             await asyncio.to_thread(racing.start)
             stack.push_async_callback(asyncio.to_thread, racing.close)
         races = Races(

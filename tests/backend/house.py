@@ -17,6 +17,8 @@ from backend.lifecycle import ENDED
 from backend.scheduler import record
 from backend.scheduler.decide import Device, Inventory
 from backend.scheduler.loop import Scheduler
+from backend.scheduler.membership import Membership
+from backend.scheduler.place import Place
 from engine.plan.serde import to_plain
 from tests.backend.executor_attempts import MODEL, PLAN, job, programs_executor, until
 from tests.backend.ingest_server import IngestServer
@@ -37,12 +39,15 @@ class House:
         self.database = Database(self._database_url)
         self.ingest = IngestServer(self.database, self.port)
         self.port = self.ingest.port
+        place = Place.of(self.directory, shared=self.database.shared)
+        self.membership = Membership(self.database, place, self.ingest.url)
         self.scheduler = Scheduler(
             database=self.database,
             executor=programs_executor(),
             inventory=Inventory(
                 devices=tuple(Device(id=f"cpu:{i}", kind="cpu", name=f"slot {i}") for i in range(cpus))
             ),
+            membership=self.membership,
             data_dir=self.directory,
             url=self.ingest.url,
             paused=paused,
