@@ -108,7 +108,8 @@ class Scheduler:
     def close(self) -> None:
         """Stop looking. Attempts go on; the next server finds them."""
         self._closed = True
-        self._unlisten()
+        unlisten, self._unlisten = self._unlisten, lambda: None
+        unlisten()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -112,7 +112,8 @@ class Membership:
     def close(self) -> None:
         """Leave: others take at once what this server held. Harmless where it never joined."""
         self._over = True
-        self._unlisten()
+        unlisten, self._unlisten = self._unlisten, lambda: None
+        unlisten()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()

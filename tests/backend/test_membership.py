@@ -281,12 +281,12 @@ def test_writers_of_several_servers_take_turns(open_one: Callable[[], Database])
 
     def watch() -> None:
         """As whoever goes on from the newest id that it has seen."""
-        while not over.is_set() or len(seen) < THREADS * TIMES:
+        ended = False
+        while not ended:
+            ended = over.is_set()
             with databases[0].read() as session:
                 since = seen[-1] if seen else 0
                 seen.extend(session.scalars(select(Notice.id).where(Notice.id > since).order_by(Notice.id)))
-            if over.is_set():
-                break
 
     watcher = threading.Thread(target=watch)
     writers = [threading.Thread(target=repeat, args=(database,)) for database in databases]
