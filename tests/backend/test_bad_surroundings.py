@@ -15,7 +15,6 @@ import pytest
 
 from backend.client import ApiError, Client
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.executors import process
 from backend.executors.base import Running
 from backend.lifecycle import Reason
@@ -25,6 +24,7 @@ from tests.backend.ingest_server import TOKEN, add_attempt
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
 from tests.small_disk import small_disk
+from tests.databases import opened_by
 
 pytestmark = pytest.mark.usefixtures("server_lane")
 
@@ -201,7 +201,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_submission(live: LiveServer) ->
 
 
 def test_a_process_that_leaves_in_the_middle_of_a_batch(live: LiveServer) -> None:
-    database = Database(sqlite_url(live.data_dir / "trainyard.db"))
+    database = Database(opened_by(live.data_dir))
     attempt = add_attempt(database)
     database.close()
     headers = {"Content-Type": "application/octet-stream", "Authorization": f"Bearer {TOKEN}"}

@@ -50,9 +50,11 @@ def place(tmp_path: Path, home: str, view: str = "kernel processes") -> Place:
     return Place(home=home, view=view)
 
 
-def joined(database: Database, where: Place, lost: Callable[[UserError], None] = pytest.fail) -> Membership:
+def joined(database: Database, where: Place, lost: Callable[[UserError], None] | None = None) -> Membership:
     """A member, which renews only when the test says so."""
-    member = Membership(database, where, f"http://{where.home}", lost=lost)
+    member = Membership(
+        database, where, f"http://{where.home}", lost=lost or (lambda error: pytest.fail(str(error)))
+    )
     member._join()
     return member
 
