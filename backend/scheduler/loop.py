@@ -23,11 +23,11 @@ from backend.db import MISSED, Database
 from backend.db.models import Attempt, Notice
 from backend.errors import SurroundingsError
 from backend.executors.base import Ended, Executor, Handle, Running
-from backend.lifecycle import ENDED, State
+from backend.lifecycle import ENDED, Reason, State
 from backend.scheduler import changes, snapshot
-from backend.scheduler.decide import Inventory, Occupant, Refuse, Start, Wait, decide
+from backend.scheduler.decide import Demand, Inventory, Occupant, Refuse, Start, Wait, decide
 from backend.scheduler.drain import Drain
-from backend.scheduler.membership import LeaseLostError, Membership
+from backend.scheduler.membership import QUEUE, LeaseLostError, Membership
 from backend.scheduler.start import Starter
 
 POLL_S = 0.2
@@ -186,6 +186,8 @@ class Scheduler:
             )
             self._retry_unix_ns = snapshot.next_retry(session, now)
         said = {queued.job.id: queued.said for queued in waiting}
+        demands = {queued.job.id: queued.job.demand for queued in waiting}
+        says = self._membership.has(QUEUE)
         changed, waits = False, []
         for job_id, error in () if self._paused else self._queue.unreadable.items():
             self._database.writer.run(partial(changes.unreadable, job_id=job_id, message=str(error)))
@@ -195,14 +197,28 @@ class Scheduler:
                 case Start():
                     self._starter.start(instruction)
                     changed = True
-                case Wait() if said.get(instruction.job_id) != instruction.text:
+                case Wait():
                     waits.append(instruction)
                 case Refuse():
-                    self._database.writer.run(partial(changes.refuse, instruction=instruction))
-                    changed = True
-        if waits:
-            self._database.writer.run(partial(changes.wait, instructions=waits))
+                    if self._refuse(instruction, demands[instruction.job_id]):
+                        changed = True
+                    else:
+                        waits.append(_for_another(instruction))
+        # Each server knows its own devices, so two would correct each other for ever.
+        if says and (new := [wait for wait in waits if said.get(wait.job_id) != wait.text]):
+            self._database.writer.run(partial(changes.wait, instructions=new))
         return changed
+
+    def _refuse(self, instruction: Refuse, demand: Demand) -> bool:
+        """End a job that can run nowhere; whether it is so."""
+
+        def write(session: Session) -> bool:
+            if self._membership.elsewhere(session, demand) is not None:
+                return False
+            changes.refuse(session, instruction)
+            return True
+
+        return self._database.writer.run(write)
 
     def _follow(self, attempt: Attempt) -> None:
         handle = changes.handle_of(attempt) or self._find(attempt)
@@ -262,3 +278,11 @@ class Scheduler:
             self._executor.stop(handle)
         elif time.monotonic() - asked > (SEND_S if report.phase == "stopping" else STOP_S):
             self._executor.stop(handle, force=True)
+
+
+def _for_another(refused: Refuse) -> Wait:
+    """A job that only another server can place."""
+    text = "it waits for another server: the one that says this has too few devices for it"
+    return Wait(
+        job_id=refused.job_id, position=1, reason=Reason.WAITING_FOR_DEVICES, text=text, blocked_by=()
+    )

@@ -26,6 +26,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,13 +40,14 @@ from backend.db.models import Attempt, Notice, Role, ServerRow
 from backend.executors.base import Ended
 from backend.lifecycle import ACTIVE, ENDED, Reason, State
 from backend.scheduler import changes, record
+from backend.scheduler.decide import Demand, Inventory, Kind, check_demand
 from backend.scheduler.place import Place
 from engine.errors import UserError
 
 LEASE_S = 15.0
 RENEW_S = 3.0
-RACES, FIGURES, SPEED_UPS = ROLES = ("races", "job-figures", "speed-ups")
-"""What one server does for all."""
+QUEUE, RACES, FIGURES, SPEED_UPS = ROLES = ("queue", "races", "job-figures", "speed-ups")
+"""What one server does for all. `queue`: to say why jobs wait."""
 KIND = "server"
 """Of the notice that one has come or gone."""
 T = TypeVar("T")
@@ -78,13 +80,15 @@ class Membership:
         database: Database,
         place: Place,
         address: str,
+        inventory: Inventory,
         *,
         lost: Callable[[UserError], None] = end_this_server,
     ) -> None:
-        """`address`: what people find it under. `lost` is called where another server has its data directory."""
+        """`address`: what people find it under. `inventory`: its devices. `lost` is called where another server has its data directory."""
         self.place = place
         self.id = uuid7()
         """Of this life; another one after its lease was lost."""
+        self._devices = dict(Counter(device.kind for device in inventory.devices))
         self.called = f"process {os.getpid()} at {address}"
         self.lease_s, self.renew_s = LEASE_S, RENEW_S
         self._database = database
@@ -149,6 +153,15 @@ class Membership:
         """Whether this server's row stands, inside of the transaction that acts."""
         return session.get(ServerRow, self.id) is not None
 
+    def elsewhere(self, session: Session, demand: Demand) -> Kind | None:
+        """The kind of device that a job would get at another server; None where it can be placed at none."""
+        if not self._database.shared:
+            return None
+        for devices in session.scalars(select(ServerRow.devices).where(ServerRow.id != self.id)):
+            with suppress(UserError):
+                return check_demand(demand, Inventory.of_counts(devices))
+        return None
+
     # --- the lease ---
 
     def renew(self, *, everything: bool = False) -> None:
@@ -177,8 +190,15 @@ class Membership:
                 )
             session.execute(delete(ServerRow).where(mine))  # this directory's lock is ours: who had it is dead
             until = self._now() + self._lease_ns()
-            row = {"id": self.id, "home": self.place.home, "view": self.place.view, "called": self.called}
-            session.execute(insert(ServerRow).values(**row, until_unix_ns=until))
+            row = insert(ServerRow).values(
+                id=self.id,
+                home=self.place.home,
+                view=self.place.view,
+                called=self.called,
+                devices=self._devices,
+                until_unix_ns=until,
+            )
+            session.execute(row)
             self._announce(session)
             return self._settle(session, everything=True)
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from backend.db import Database, models
 from backend.lifecycle import State
 from backend.scheduler import decide, snapshot
-from backend.scheduler.place import Place
+from backend.scheduler.membership import Membership
 from backend.schemas import jobs
 from backend.schemas.catalogue import Device, Queue, Waiting
 from backend.services.times import moment, moment_or_none
@@ -24,14 +24,24 @@ from engine.plan.serde import from_plain
 class Inventory:
     """What the scheduler has to give, as the API shows it."""
 
-    def __init__(self, database: Database, inventory: decide.Inventory, place: Place) -> None:
+    def __init__(self, database: Database, inventory: decide.Inventory, membership: Membership) -> None:
         self._database = database
-        self._place = place
+        self._membership = membership
+        self._place = membership.place
         self._inventory = inventory
 
     def check(self, spec: JobSpec) -> decide.Kind:
-        """The kind of device that a job gets. Raises UserError for one that could never be placed here."""
-        return decide.check_demand(decide.Demand.of(spec.cluster, spec.fidelity), self._inventory)
+        """The kind of device that a job gets. Raises UserError for one that could never be placed, here or on another
+        server of this database."""
+        demand = decide.Demand.of(spec.cluster, spec.fidelity)
+        try:
+            return decide.check_demand(demand, self._inventory)
+        except UserError:
+            with self._database.read() as session:
+                kind = self._membership.elsewhere(session, demand)
+            if kind is None:
+                raise
+            return kind
 
     def computes_on(self, spec: JobSpec) -> decide.Kind:
         """What the job's workers would compute on if it were not rehearsed; where the machine has too few devices for

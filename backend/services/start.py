@@ -57,8 +57,8 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices, settings.rehearsals)
         place = await asyncio.to_thread(Place.of, settings.data_dir, shared=database.shared)
-        membership = Membership(database, place, address)
-        inventory = Inventory(database, devices, place)
+        membership = Membership(database, place, address, devices)
+        inventory = Inventory(database, devices, membership)
         views = Views()
         drawing = Drawing(settings.url, settings.figure_processes)
         stack.push_async_callback(asyncio.to_thread, drawing.close)

@@ -30,6 +30,7 @@ def upgrade() -> None:
         sa.Column("home", sa.String(length=36), nullable=False),
         sa.Column("view", sa.String(length=120), nullable=False),
         sa.Column("called", sa.Text(), nullable=False),
+        sa.Column("devices", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("until_unix_ns", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_servers")),
     )

@@ -40,13 +40,14 @@ class House:
         self.ingest = IngestServer(self.database, self.port)
         self.port = self.ingest.port
         place = Place.of(self.directory, shared=self.database.shared)
-        self.membership = Membership(self.database, place, self.ingest.url)
+        inventory = Inventory(
+            devices=tuple(Device(id=f"cpu:{i}", kind="cpu", name=f"slot {i}") for i in range(cpus))
+        )
+        self.membership = Membership(self.database, place, self.ingest.url, inventory)
         self.scheduler = Scheduler(
             database=self.database,
             executor=programs_executor(),
-            inventory=Inventory(
-                devices=tuple(Device(id=f"cpu:{i}", kind="cpu", name=f"slot {i}") for i in range(cpus))
-            ),
+            inventory=inventory,
             membership=self.membership,
             data_dir=self.directory,
             url=self.ingest.url,

@@ -18,12 +18,14 @@ from backend.db.models import Attempt, Job, Notice, Role, ServerRow
 from backend.lifecycle import Reason
 from backend.postgres import Cluster
 from backend.scheduler import record, snapshot
+from backend.scheduler.decide import Inventory
 from backend.scheduler.membership import KIND, RACES, ROLES, LeaseLostError, Membership
 from backend.scheduler.place import Place
 from engine.errors import UserError
 from tests.backend.executor_attempts import until
 
 THREADS, TIMES = 4, 25
+NONE = Inventory(devices=())
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def place(tmp_path: Path, home: str, view: str = "kernel processes") -> Place:
 def joined(database: Database, where: Place, lost: Callable[[UserError], None] | None = None) -> Membership:
     """A member, which renews only when the test says so."""
     member = Membership(
-        database, where, f"http://{where.home}", lost=lost or (lambda error: pytest.fail(str(error)))
+        database, where, f"http://{where.home}", NONE, lost=lost or (lambda error: pytest.fail(str(error)))
     )
     member._join()
     return member
@@ -130,7 +132,7 @@ def test_the_first_does_what_one_does_for_all_until_its_lease_lapses(
 def test_who_leaves_is_missed_at_once(tmp_path: Path, open_one: Callable[[], Database]) -> None:
     databases = open_one(), open_one()
     first = joined(databases[0], place(tmp_path, "a"))
-    second = Membership(databases[1], place(tmp_path, "b"), "http://b")
+    second = Membership(databases[1], place(tmp_path, "b"), "http://b", NONE)
     second.renew_s = second.lease_s = 600.0
     second.start()
     assert not second.has(RACES)
@@ -145,7 +147,7 @@ def test_an_own_lease_counts_no_longer_than_it_lasts_on_the_own_clock(
     tmp_path: Path, open_one: Callable[[], Database]
 ) -> None:
     """A server that cannot reach the database does not know who has what."""
-    member = Membership(open_one(), place(tmp_path, "a"), "http://a")
+    member = Membership(open_one(), place(tmp_path, "a"), "http://a", NONE)
     member.lease_s = 0.0
     member._join()
     assert not member.has(RACES)

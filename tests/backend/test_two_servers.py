@@ -123,6 +123,43 @@ def test_a_launch_that_one_was_stopped_before_happens_at_most_once(houses: tuple
     assert [len(list((Path(one.directory)).glob("end.json"))) for one in (first, done)] == [0, 1]
 
 
+def test_a_job_too_wide_for_one_server_runs_on_another_and_one_too_wide_for_all_ends(
+    houses: tuple[House, House],
+) -> None:
+    a, b = houses
+    b.close()
+    b.open(3)
+    a.scheduler.start()
+    b.membership.start()
+    wide = a.submit("work", workers=3)
+    until(lambda: a.job(wide).message is not None, "the first one says that it waits for the other")
+    assert (a.job(wide).state, a.job(wide).reason) == ("queued", Reason.WAITING_FOR_DEVICES)
+    b.scheduler.start()
+    assert a.ends(wide).state == "succeeded"
+    assert where(a, wide) == ["b"]
+    assert a.ends(a.submit("work", workers=4)).reason == Reason.TOO_FEW_DEVICES
+
+
+def test_one_says_why_jobs_wait(houses: tuple[House, House]) -> None:
+    a, b = houses
+    for house in houses:
+        house.scheduler.start()
+    running = [a.submit("sleep") for _ in houses]
+    for id_ in running:
+        a.reaches(id_, "running")
+    waiting, next_one = a.submit("work"), b.submit("work")
+    until(lambda: a.job(next_one).message is not None, "both are told")
+    revision = a.job(waiting).revision
+    for _ in range(3):
+        for house in houses:
+            house.scheduler.wake()
+        b.ends(b.submit("exit", workers=5))  # it goes behind them, and is looked at
+    assert a.job(waiting).revision == revision, "the other one, whose devices others hold, does not correct it"
+    for id_ in running:
+        a.cancel(id_)
+    assert [a.ends(id_).state for id_ in (waiting, next_one)] == ["succeeded"] * 2
+
+
 def test_a_killed_servers_jobs_go_on_at_the_other(
     server_lane: None, tmp_path: Path, postgres: Cluster, descriptions: Path
 ) -> None:
