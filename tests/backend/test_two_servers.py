@@ -130,7 +130,7 @@ def test_a_job_too_wide_for_one_server_runs_on_another_and_one_too_wide_for_all_
     b.close()
     b.open(3)
     a.scheduler.start()
-    b.membership.start()
+    b.membership._join()
     wide = a.submit("work", workers=3)
     until(lambda: a.job(wide).message is not None, "the first one says that it waits for the other")
     assert (a.job(wide).state, a.job(wide).reason) == ("queued", Reason.WAITING_FOR_DEVICES)
@@ -153,7 +153,7 @@ def test_one_says_why_jobs_wait(houses: tuple[House, House]) -> None:
     for _ in range(3):
         for house in houses:
             house.scheduler.wake()
-        b.ends(b.submit("exit", workers=5))  # it goes behind them, and is looked at
+        b.ends(b.submit("work", workers=5))  # it goes behind them, and is looked at
     assert a.job(waiting).revision == revision, "the other one, whose devices others hold, does not correct it"
     for id_ in running:
         a.cancel(id_)

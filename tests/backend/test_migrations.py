@@ -1,0 +1,73 @@
+"""Migrations, one after another, down to the first tables and up again, with data: nothing that both ends have is lost
+or changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from alembic import command
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, inspect
+
+from backend.db import Database
+from backend.db.engine import open_engine
+from backend.db.migrate import alembic_config
+from backend.scheduler.decide import Inventory
+from backend.scheduler.membership import Membership
+from backend.scheduler.place import Place
+from backend.services.benchmark_fill import add_others
+from tests.backend.recorded_run import record_run
+
+Rows = dict[str, list[dict[str, Any]]]
+DERIVED = ("layer_waits", "transfer_totals", "detailed_steps")
+"""What the fifth migration sums up from what was recorded."""
+
+
+def content(connection: Connection) -> Rows:
+    return {
+        table: [dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {table}").mappings()]
+        for table in inspect(connection).get_table_names()
+        if table != "alembic_version"
+    }
+
+
+def common(rows: Rows, other: Rows) -> dict[str, list[str]]:
+    """Of the tables that both have, the columns that both have, as texts in one order."""
+    return {
+        table: sorted(repr(sorted((k, row[k]) for k in row.keys() & other[table][0].keys())) for row in found)
+        for table, found in rows.items()
+        if other.get(table)
+    }
+
+
+def moved(engine: Engine, move: Callable[..., None], revision: str) -> Rows:
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        move(config, revision)
+        return content(connection)
+
+
+def test_every_migration_keeps_what_it_does_not_make(new_url: Callable[[], str]) -> None:
+    url = new_url()
+    database = Database(url)
+    record_run(database, "p3", steps=9)
+    add_others(database, 20)
+    place = Place(home="", view="here", shared=database.shared)
+    Membership(database, place, "http://here", Inventory(devices=()))._join()
+    database.close()
+    engine = open_engine(url, readonly=False)
+    revisions = [script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()]
+    with engine.begin() as connection:
+        whole = content(connection)
+    assert {"jobs", "attempts", "races", "batches", "link_bins", "servers"} <= {t for t, rows in whole.items() if rows}
+    walk = [(command.downgrade, to) for to in revisions[1:]]
+    walk += [(command.upgrade, to) for to in reversed(revisions[:-1])]
+    for move, revision in walk:
+        found = moved(engine, move, revision)
+        assert common(found, whole) == common(whole, found), revision
+        assert all(found[table] for table in ("jobs", "attempts", "batches", "step_rows", "layer_totals", "links"))
+    assert common({t: found[t] for t in DERIVED}, whole) == common({t: whole[t] for t in DERIVED}, found)
+    assert moved(engine, command.downgrade, "base") == {}
+    engine.dispose()
