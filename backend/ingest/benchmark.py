@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=50_000, help="events per second")
     parser.add_argument("--seconds", type=float, default=300.0, help="how long at that rate")
     parser.add_argument("--rush", type=float, default=60.0, help="how many seconds' worth as fast as it goes")
-    parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite", help="that takes them")
+    parser.add_argument("--database", choices=list(NAMES), default="sqlite", help="that takes them")
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.rush = min(options.seconds, 15.0), min(options.rush, 5.0)
