@@ -25,9 +25,10 @@ from backend.errors import SurroundingsError
 from backend.executors.base import Ended, Executor, Handle, Running
 from backend.lifecycle import ENDED, Reason, State
 from backend.scheduler import changes, snapshot
+from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Demand, Inventory, Occupant, Refuse, Start, Wait, decide
 from backend.scheduler.drain import Drain
-from backend.scheduler.membership import QUEUE, LeaseLostError, Membership
+from backend.scheduler.membership import QUEUE, LeaseLostError
 from backend.scheduler.start import Starter
 
 POLL_S = 0.2
@@ -49,7 +50,7 @@ class Scheduler:
         database: Database,
         executor: Executor,
         inventory: Inventory,
-        membership: Membership,
+        membership: Alone,
         data_dir: Path,
         url: str,
         paused: bool = False,
@@ -155,7 +156,7 @@ class Scheduler:
                 self._left = True
                 raise
         with self._database.read() as session:
-            active = snapshot.active_attempts(session, Attempt.server_id == self._membership.id)
+            active = snapshot.active_attempts(session, self._membership.mine)
         for attempt in active:
             try:
                 self._follow(attempt)
@@ -244,8 +245,8 @@ class Scheduler:
     def _clear_up(self) -> None:
         """Of attempts that had ended when they were taken: what runs still ends (somebody cancelled it while nobody saw
         it), and what lies in their spools is sent."""
-        mine = Attempt.server_id == self._membership.id
-        left = select(Attempt).where(mine, Attempt.state.in_(ENDED), Attempt.sealed.is_(False))
+        left = select(Attempt).where(
+            self._membership.mine, Attempt.state.in_(ENDED), Attempt.sealed.is_(False))
         self._redirected.clear()
         with self._database.read() as session:
             attempts = session.scalars(left).all()

@@ -15,8 +15,6 @@ it is started again, and a server that comes back to that data directory follows
 holds lapses at once; a server whose threads hang while this one renews keeps what it holds. **Source.** Gray and
 Cheriton, "Leases" (SOSP 1989); dstack's pipelines. **Deviation**: one lease for each owner in place of one for each
 row; and no token is handed out with it, as whoever acts reads the row in the transaction in which it acts.
-
-SQLite has one server, which holds its lock (`backend/services/lock.py`): its lease never lapses.
 """
 
 from __future__ import annotations
@@ -30,18 +28,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import BigInteger, ColumnElement, delete, insert, literal, literal_column, or_, select, true, update
+from sqlalchemy import BigInteger, ColumnElement, delete, insert, literal_column, or_, select, update
 from sqlalchemy.orm import Session
 
-from backend.db import MISSED, Database, WriterError, notify, uuid7
+from backend.db import MISSED, Database, DatabaseUnavailableError, WriterError, notify, uuid7
 from backend.db.models import Attempt, Notice, Role, ServerRow
 from backend.executors.base import Ended
 from backend.lifecycle import ACTIVE, ENDED, Reason, State
 from backend.scheduler import changes, record
+from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Demand, Inventory, Kind, check_demand
-from backend.scheduler.place import Place
 from engine.errors import UserError
 
 LEASE_S = 15.0
@@ -50,6 +49,8 @@ QUEUE, RACES, FIGURES, SPEED_UPS = ROLES = ("queue", "races", "job-figures", "sp
 """What one server does for all. `queue`: to say why jobs wait."""
 KIND = "server"
 """Of the notice that one has come or gone."""
+NOW = literal_column("CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS bigint)", BigInteger)
+"""By the database's clock, in Unix nanoseconds."""
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
@@ -72,28 +73,25 @@ def end_this_server(error: UserError) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-class Membership:
-    """This server among the others."""
+class Membership(Alone):
+    """This server among the others of a PostgreSQL."""
 
     def __init__(
         self,
         database: Database,
-        place: Place,
+        data_dir: Path,
         address: str,
         inventory: Inventory,
         *,
         lost: Callable[[UserError], None] = end_this_server,
     ) -> None:
-        """`address`: what people find it under. `inventory`: its devices. `lost` is called where another server has its data directory."""
-        self.place = place
-        self.id = uuid7()
+        """`inventory`: its devices. `lost` is called where another server has its data directory."""
+        super().__init__(database, data_dir, address)
+        self.id: str = uuid7()
         """Of this life; another one after its lease was lost."""
         self._devices = dict(Counter(device.kind for device in inventory.devices))
-        self.called = f"process {os.getpid()} at {address}"
         self.lease_s, self.renew_s = LEASE_S, RENEW_S
-        self._database = database
         self._lost = lost
-        self._listeners: list[Callable[[], None]] = []
         self._roles = frozenset[str]()
         self._until = 0.0
         """Until then, on this machine's clock, nobody can have taken what is ours."""
@@ -107,14 +105,11 @@ class Membership:
     # --- for those who act ---
 
     def start(self) -> None:
-        """Join. What an earlier life of this server held is this one's when this returns."""
         self._join()
-        if self._database.shared:
-            self._unlisten = self._database.writer.listen_afar(self._heard)
-            self._thread.start()
+        self._unlisten = self._database.writer.listen_afar(self._heard)
+        self._thread.start()
 
     def close(self) -> None:
-        """Leave: others take at once what this server held. Harmless where it never joined."""
         self._over = True
         unlisten, self._unlisten = self._unlisten, lambda: None
         unlisten()
@@ -123,25 +118,21 @@ class Membership:
             self._thread.join()
         if self._until:
             self._until, self._roles = 0.0, frozenset()
-            with suppress(WriterError):  # the database is closed, or does not answer: the lease lapses
+            with suppress(WriterError, DatabaseUnavailableError):  # the lease lapses
                 self._database.writer.run(self._leave)
 
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call it whenever this server has got a role or an attempt, on the thread that renews."""
-        self._listeners.append(listener)
+    @property
+    def mine(self) -> ColumnElement[bool]:
+        return Attempt.server_id == self.id
 
     def has(self, role: str) -> bool:
-        """Whether this server does it now, as far as it knows: `check` is what counts."""
-        return role in self._roles and (not self._database.shared or time.monotonic() < self._until)
+        return role in self._roles and time.monotonic() < self._until
 
     def check(self, session: Session, role: str) -> None:
-        """Inside of the transaction that acts. Raises LeaseLostError where another server has the role."""
         if session.scalar(select(Role.server_id).where(Role.name == role)) != self.id:
             raise LeaseLostError(f"another server has the role {role!r} now")
 
     def run_for(self, attempt_id: int, write: Callable[[Session], T]) -> T:
-        """Run a transaction that acts on an attempt. Raises LeaseLostError where it is another server's."""
-
         def fenced(session: Session) -> T:
             if session.scalar(select(Attempt.server_id).where(Attempt.id == attempt_id)) != self.id:
                 raise LeaseLostError(f"another server looks after attempt {attempt_id} now")
@@ -150,13 +141,9 @@ class Membership:
         return self._database.writer.run(fenced)
 
     def lives(self, session: Session) -> bool:
-        """Whether this server's row stands, inside of the transaction that acts."""
         return session.get(ServerRow, self.id) is not None
 
     def elsewhere(self, session: Session, demand: Demand) -> Kind | None:
-        """The kind of device that a job would get at another server; None where it can be placed at none."""
-        if not self._database.shared:
-            return None
         for devices in session.scalars(select(ServerRow.devices).where(ServerRow.id != self.id)):
             with suppress(UserError):
                 return check_demand(demand, Inventory.of_counts(devices))
@@ -174,13 +161,13 @@ class Membership:
             self._join(again=True)
             return
         self._until = begun + self.lease_s
-        self._tell(found)
+        self._keep(found)
 
     def _join(self, *, again: bool = False) -> None:
         begun, self.id = time.monotonic(), uuid7()
 
         def write(session: Session) -> _Found:
-            mine = ServerRow.home == self.place.home if self._database.shared else true()
+            mine = ServerRow.home == self.place.home
             if again and session.scalar(select(ServerRow.id).where(mine)) is not None:
                 raise UserError(
                     "data_dir",
@@ -189,7 +176,7 @@ class Membership:
                     "Remove server.id from the copy",
                 )
             session.execute(delete(ServerRow).where(mine))  # this directory's lock is ours: who had it is dead
-            until = self._now() + self._lease_ns()
+            until = NOW + self._lease_ns()
             row = insert(ServerRow).values(
                 id=self.id,
                 home=self.place.home,
@@ -200,7 +187,7 @@ class Membership:
             )
             session.execute(row)
             self._announce(session)
-            return self._settle(session, everything=True)
+            return self._settle(session, everything=True, remove=not again)
 
         try:
             found = self._database.writer.run(write)
@@ -208,28 +195,26 @@ class Membership:
             self._lost(error)
             return
         self._until = begun + self.lease_s
-        self._tell(found)
+        self._keep(found)
 
     def _renewed(self, session: Session, *, everything: bool) -> _Found | None:
         """None where the row is gone."""
-        if not self.lives(session):
+        mine = ServerRow.id == self.id
+        late = session.scalar(select(ServerRow.until_unix_ns < NOW).where(mine))
+        if late is None:
             return None
-        until = self._now() + self._lease_ns()
-        session.execute(update(ServerRow).where(ServerRow.id == self.id).values(until_unix_ns=until))
-        return self._settle(session, everything=everything)
+        session.execute(update(ServerRow).where(mine).values(until_unix_ns=NOW + self._lease_ns()))
+        # Whoever is late itself was kept from the database, and so may the others have been: they get another RENEW_S.
+        return self._settle(session, everything=everything, remove=not late)
 
-    def _settle(self, session: Session, *, everything: bool) -> _Found:
-        """Remove who has lapsed, and take what is free. `everything`: also attempts that have ended and left telemetry
+    def _settle(self, session: Session, *, everything: bool, remove: bool) -> _Found:
+        """Remove who has lapsed, if asked to, and take what is free. `everything`: also attempts that have ended and left telemetry
         or processes, which needs a look at all of them."""
-        if self._database.shared:
-            lapsed = session.scalars(
-                select(ServerRow).where(ServerRow.id != self.id, ServerRow.until_unix_ns < self._now())
-            ).all()
-            for row in lapsed:
-                logger.warning("the lease of the server %s has lapsed", row.called)
-                session.execute(delete(ServerRow).where(ServerRow.id == row.id))
-            everything = everything or bool(lapsed)
-        session.flush()
+        late = (ServerRow.id != self.id, ServerRow.until_unix_ns < NOW)
+        for row in session.scalars(select(ServerRow).where(*late)).all() if remove else ():
+            logger.warning("the lease of the server %s has lapsed", row.called)
+            session.execute(delete(ServerRow).where(ServerRow.id == row.id))
+            everything = True
         held = dict(session.execute(select(Role.name, Role.server_id)).tuples().all())
         free = [name for name in ROLES if name not in held]
         session.add_all([Role(name=name, server_id=self.id) for name in free])
@@ -247,7 +232,7 @@ class Membership:
             open_ = or_(open_, Attempt.state.in_(ENDED) & Attempt.sealed.is_(False))
         adopted, unseen = 0, list[Attempt]()
         for attempt in session.scalars(select(Attempt).where(nobodys, open_).order_by(Attempt.id)):
-            elsewhere = self.place.shared and attempt.home in homes - {self.place.home}
+            elsewhere = attempt.home in homes - {self.place.home}
             if not elsewhere and self.place.sees(attempt):
                 attempt.server_id, attempt.called = self.id, self.called
                 _say_seen(session, attempt)
@@ -264,14 +249,7 @@ class Membership:
 
     def _announce(self, session: Session) -> None:
         """That this one has come or goes."""
-        if self._database.shared:
-            notify(session, None, KIND, {"called": self.called})
-
-    def _now(self) -> ColumnElement[int]:
-        """By the database's clock, in Unix nanoseconds; 0 where there is no other server."""
-        if not self._database.shared:
-            return literal(0, BigInteger)
-        return literal_column("CAST(extract(epoch FROM clock_timestamp()) * 1000000000 AS bigint)", BigInteger)
+        notify(session, None, KIND, {"called": self.called})
 
     def _lease_ns(self) -> int:
         return round(self.lease_s * 1e9)
@@ -296,11 +274,10 @@ class Membership:
                 self._all |= everything
                 logger.warning("this server's lease could not be renewed: %s", error)
 
-    def _tell(self, found: _Found) -> None:
+    def _keep(self, found: _Found) -> None:
         new, self._roles = found.roles - self._roles, found.roles
         if new or found.adopted:
-            for listener in self._listeners:
-                listener()
+            self._tell()
 
 
 def _say_seen(session: Session, attempt: Attempt) -> None:
@@ -325,3 +302,10 @@ def _say_unseen(session: Session, attempts: Sequence[Attempt]) -> None:
         elif attempt.state in {State.PLACING, State.STARTING, State.RUNNING} and job.reason != reason:
             job.reason, job.message = reason, f"{where}. {reason.remedy}"
             record.tell(session, job)
+
+
+def member(database: Database, data_dir: Path, address: str, inventory: Inventory) -> Alone:
+    """This server's place among those of a database."""
+    if not database.shared:
+        return Alone(database, data_dir, address)
+    return Membership(database, data_dir, address, inventory)

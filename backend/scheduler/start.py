@@ -21,8 +21,9 @@ from backend.executors.base import Ended, Executor, Ingest, LaunchError
 from backend.ingest import new_token, token_sha256
 from backend.lifecycle import Reason, State
 from backend.scheduler import changes, record, snapshot
+from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Start
-from backend.scheduler.membership import LeaseLostError, Membership
+from backend.scheduler.membership import LeaseLostError
 from engine.errors import UserError
 from engine.launch import CHECKPOINTS, prepare
 from engine.plan.cluster import parties
@@ -47,7 +48,7 @@ class Starter:
     """Carries out `Start`."""
 
     def __init__(
-        self, database: Database, executor: Executor, membership: Membership, data_dir: Path, url: str
+        self, database: Database, executor: Executor, membership: Alone, data_dir: Path, url: str
     ) -> None:
         self._database = database
         self._membership = membership

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from backend.db import Database, models
 from backend.lifecycle import State
 from backend.scheduler import decide, snapshot
-from backend.scheduler.membership import Membership
+from backend.scheduler.alone import Alone
 from backend.schemas import jobs
 from backend.schemas.catalogue import Device, Queue, Waiting
 from backend.services.times import moment, moment_or_none
@@ -24,7 +24,7 @@ from engine.plan.serde import from_plain
 class Inventory:
     """What the scheduler has to give, as the API shows it."""
 
-    def __init__(self, database: Database, inventory: decide.Inventory, membership: Membership) -> None:
+    def __init__(self, database: Database, inventory: decide.Inventory, membership: Alone) -> None:
         self._database = database
         self._membership = membership
         self._place = membership.place

@@ -11,8 +11,7 @@ from backend.db import Database
 from backend.executors.registry import make_executor
 from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
-from backend.scheduler.membership import FIGURES, RACES, SPEED_UPS, Membership
-from backend.scheduler.place import Place
+from backend.scheduler.membership import FIGURES, RACES, SPEED_UPS, member
 from backend.services import lock
 from backend.services.access import Access
 from backend.services.budgets import Budgets
@@ -56,8 +55,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         stack.push_async_callback(asyncio.to_thread, database.close)
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices, settings.rehearsals)
-        place = await asyncio.to_thread(Place.of, settings.data_dir, shared=database.shared)
-        membership = Membership(database, place, address, devices)
+        membership = await asyncio.to_thread(member, database, settings.data_dir, address, devices)
         inventory = Inventory(database, devices, membership)
         views = Views()
         drawing = Drawing(settings.url, settings.figure_processes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from backend.db import MISSED, Database, notify, uuid7
-from backend.db.engine import sqlite_url
 from backend.db.models import Attempt, Job, Notice, Role, ServerRow
 from backend.lifecycle import Reason
 from backend.postgres import Cluster
@@ -47,17 +45,30 @@ def open_one(url: str) -> Iterator[Callable[[], Database]]:
         database.close()
 
 
-def place(tmp_path: Path, home: str, view: str = "kernel processes") -> Place:
-    (tmp_path / home / "jobs").mkdir(parents=True, exist_ok=True)
-    return Place(home=home, view=view)
-
-
-def joined(database: Database, where: Place, lost: Callable[[UserError], None] | None = None) -> Membership:
-    """A member, which renews only when the test says so."""
-    member = Membership(
-        database, where, f"http://{where.home}", NONE, lost=lost or (lambda error: pytest.fail(str(error)))
-    )
+def joined(
+    database: Database,
+    tmp_path: Path,
+    home: str,
+    view: str = "kernel processes",
+    lost: Callable[[UserError], None] | None = None,
+) -> Membership:
+    """A member with such a place, which renews only when the test says so."""
+    member = made(database, tmp_path, home, view, lost)
     member._join()
+    return member
+
+
+def made(
+    database: Database,
+    tmp_path: Path,
+    home: str,
+    view: str = "kernel processes",
+    lost: Callable[[UserError], None] | None = None,
+) -> Membership:
+    (tmp_path / home / "jobs").mkdir(parents=True, exist_ok=True)
+    ends = lost or (lambda error: pytest.fail(str(error)))
+    member = Membership(database, tmp_path / home, f"http://{home}", NONE, lost=ends)
+    member.place = Place(home=home, view=view)
     return member
 
 
@@ -109,7 +120,7 @@ def test_the_first_does_what_one_does_for_all_until_its_lease_lapses(
     tmp_path: Path, open_one: Callable[[], Database]
 ) -> None:
     databases = open_one(), open_one()
-    first, second = (joined(d, place(tmp_path, h)) for d, h in zip(databases, "ab", strict=True))
+    first, second = (joined(d, tmp_path, h) for d, h in zip(databases, "ab", strict=True))
     assert [first.has(role) for role in ROLES] == [True] * len(ROLES)
     second.renew()
     assert [second.has(role) for role in ROLES] == [False] * len(ROLES)
@@ -129,10 +140,27 @@ def test_the_first_does_what_one_does_for_all_until_its_lease_lapses(
         assert set(session.scalars(select(Role.server_id))) == {second.id}
 
 
+def test_whoever_was_kept_from_the_database_itself_gives_the_others_time(
+    tmp_path: Path, open_one: Callable[[], Database]
+) -> None:
+    """After an outage all leases have lapsed, and whoever comes first would take everything."""
+    database, other = open_one(), open_one()
+    first, second = joined(other, tmp_path, "a"), joined(database, tmp_path, "b")
+    before = first.id
+    for member in (first, second):
+        lapse(database, member)
+    second.renew()
+    first.renew()
+    assert (first.id, first.has(RACES)) == (before, True)
+    lapse(database, first)
+    second.renew()
+    assert second.has(RACES), "the second time nothing kept it"
+
+
 def test_who_leaves_is_missed_at_once(tmp_path: Path, open_one: Callable[[], Database]) -> None:
     databases = open_one(), open_one()
-    first = joined(databases[0], place(tmp_path, "a"))
-    second = Membership(databases[1], place(tmp_path, "b"), "http://b", NONE)
+    first = joined(databases[0], tmp_path, "a")
+    second = made(databases[1], tmp_path, "b")
     second.renew_s = second.lease_s = 600.0
     second.start()
     assert not second.has(RACES)
@@ -147,7 +175,7 @@ def test_an_own_lease_counts_no_longer_than_it_lasts_on_the_own_clock(
     tmp_path: Path, open_one: Callable[[], Database]
 ) -> None:
     """A server that cannot reach the database does not know who has what."""
-    member = Membership(open_one(), place(tmp_path, "a"), "http://a", NONE)
+    member = made(open_one(), tmp_path, "a")
     member.lease_s = 0.0
     member._join()
     assert not member.has(RACES)
@@ -158,9 +186,9 @@ def test_whoever_restarts_takes_its_own_place_at_once(
 ) -> None:
     database, other = open_one(), open_one()
     said: list[UserError] = []
-    first = joined(other, place(tmp_path, "a"), said.append)
+    first = joined(other, tmp_path, "a", lost=said.append)
     attempt = running(tmp_path, other, first)
-    again = joined(database, place(tmp_path, "a"))
+    again = joined(database, tmp_path, "a")
     assert attempt_of(database, attempt)[0].server_id == again.id
     assert again.has(RACES)
     first.renew()  # it lives: its directory was copied
@@ -174,9 +202,9 @@ def test_attempts_of_a_lapsed_server_go_to_one_that_sees_them(
     tmp_path: Path, open_one: Callable[[], Database]
 ) -> None:
     database, other = open_one(), open_one()
-    first = joined(other, place(tmp_path, "a"))
+    first = joined(other, tmp_path, "a")
     attempt = running(tmp_path, other, first)
-    second = joined(database, place(tmp_path, "b"))
+    second = joined(database, tmp_path, "b")
     assert attempt_of(database, attempt)[0].server_id == first.id
     lapse(database, first)
     second.renew()
@@ -195,9 +223,9 @@ def test_what_nobody_sees_is_left_as_it_is_and_says_so(
     tmp_path: Path, open_one: Callable[[], Database]
 ) -> None:
     database, other = open_one(), open_one()
-    first = joined(other, place(tmp_path, "a"))
+    first = joined(other, tmp_path, "a")
     goes_on, cancelled = (running(tmp_path, other, first, f"cpu:{n}") for n in range(2))
-    second = joined(database, place(tmp_path, "b", "another kernel"))
+    second = joined(database, tmp_path, "b", "another kernel")
     lapse(database, first)
     second.renew()
     found, job = attempt_of(database, goes_on)
@@ -213,7 +241,7 @@ def test_what_nobody_sees_is_left_as_it_is_and_says_so(
     assert (job.state, job.reason) == ("cancelled", Reason.CANCELLED)
     assert str(job.message).startswith(f"cancelled while its server ({first.called}) is away: what runs there ends")
 
-    back = joined(other, place(tmp_path, "a"))
+    back = joined(other, tmp_path, "a")
     found, job = attempt_of(database, goes_on)
     assert (found.server_id, job.state, job.reason, job.message) == (back.id, "running", None, None)
     assert attempt_of(database, cancelled)[0].server_id == back.id, "to end what runs of it still"
@@ -223,26 +251,13 @@ def test_a_server_beside_the_lapsed_one_takes_nothing_that_it_cannot_read(
     tmp_path: Path, open_one: Callable[[], Database]
 ) -> None:
     database, other = open_one(), open_one()
-    first = joined(other, place(tmp_path, "a"))
+    first = joined(other, tmp_path, "a")
     attempt = running(tmp_path, other, first)
     (tmp_path / "a" / "jobs").rename(tmp_path / "elsewhere")
-    second = joined(database, place(tmp_path, "b"))
+    second = joined(database, tmp_path, "b")
     lapse(database, first)
     second.renew()
     assert attempt_of(database, attempt)[0].server_id == first.id
-
-
-def test_on_sqlite_the_only_server_takes_all(tmp_path: Path) -> None:
-    database = Database(sqlite_url(tmp_path / "trainyard.db"))
-    alone = Place(home="", view="this kernel", shared=False)
-    first = joined(database, replace(alone, view="before a restart"))
-    attempt = running(tmp_path, database, first)
-    second = joined(database, alone)
-    assert second.has(RACES)
-    assert attempt_of(database, attempt)[0].server_id == second.id
-    with database.read() as session:
-        assert session.scalars(select(Notice)).all() == [], "there is nobody to tell"
-    database.close()
 
 
 # --- devices ---
@@ -253,7 +268,7 @@ def test_slots_are_a_servers_own_and_gpus_the_machines(
 ) -> None:
     database = open_one()
     members = [
-        joined(database, place(tmp_path, home, view))
+        joined(database, tmp_path, home, view)
         for home, view in (("a", "kernel x"), ("b", "kernel y"), ("c", "another z"))
     ]
     for member, device in zip(members, ("cpu:0", "cuda:0", "cuda:1"), strict=True):

@@ -13,9 +13,7 @@ from sqlalchemy import Connection, Engine, inspect
 from backend.db import Database
 from backend.db.engine import open_engine
 from backend.db.migrate import alembic_config
-from backend.scheduler.decide import Inventory
-from backend.scheduler.membership import Membership
-from backend.scheduler.place import Place
+from backend.db.models import ServerRow
 from backend.services.benchmark_fill import add_others
 from tests.backend.recorded_run import record_run
 
@@ -54,8 +52,8 @@ def test_every_migration_keeps_what_it_does_not_make(new_url: Callable[[], str])
     database = Database(url)
     record_run(database, "p3", steps=9)
     add_others(database, 20)
-    place = Place(home="", view="here", shared=database.shared)
-    Membership(database, place, "http://here", Inventory(devices=()))._join()
+    server = ServerRow(id="a", home="b", view="c", called="d", devices={"cpu": 1}, until_unix_ns=1)
+    database.writer.run(lambda session: session.add(server))
     database.close()
     engine = open_engine(url, readonly=False)
     revisions = [script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()]
