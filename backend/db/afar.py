@@ -89,7 +89,8 @@ class Afar:
                     self._tell([Notice(kind=MISSED)])
                 ended = self._wait(_driver(self._session))
             except (psycopg.Error, OSError, DatabaseUnavailableError) as error:
-                logger.warning("the session that hears of what other servers commit broke: %s", error)
+                if self._session is not None:  # once, however long it takes to make another one
+                    logger.warning("the session that hears of what other servers commit broke: %s", error)
                 self._leave()
                 ended = bool(select.select([self._ending], [], [], AGAIN_S)[0])
             if ended:

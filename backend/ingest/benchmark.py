@@ -1,7 +1,8 @@
 """How fast does the service take telemetry, while somebody looks on?
 
-A server of its own (`trainyard serve` in a process, with SQLite or a PostgreSQL), a job of several workers whose batches
-come over HTTP four times a second each, and an open page: its live feed, and the figures that it asks for, once a second.
+A server of its own (`trainyard serve` in a process, with SQLite or a PostgreSQL), a job of several workers whose
+batches come over HTTP four times a second each, and an open page: its live feed, and the figures that it asks for, once
+a second.
 First at a fixed rate, then as fast as the server takes them: the limit. At the end everything sent must be in
 the database, once. Client and server share two cores, on a larger machine, too. Exit code 1 where a full run misses
 an aim: the rate kept, and commits within 250 ms at the 99th percentile.

@@ -1,12 +1,12 @@
 """The servers of one database: who lives, who looks after which attempt, and who does what only one does.
 
-**Rule.** A server has a row with a lease, which ends LEASE_S ahead by the database's clock and is renewed every RENEW_S.
-Attempts and roles name their server; they are held as long as its row stands. Whoever renews removes the rows whose
-leases have lapsed, in one transaction with what follows: free roles are taken, and attempts that nobody looks after are
-taken by a server that sees their processes (it has their data directory, or runs beside them in one process
+**Rule.** A server has a row with a lease, which ends LEASE_S ahead by the database's clock and is renewed every
+RENEW_S. Attempts and roles name their server; they are held as long as its row stands. Whoever renews removes the rows
+whose leases have lapsed, in one transaction with what follows: free roles are taken, and attempts that nobody looks
+after are taken by a server that sees their processes (it has their data directory, or runs beside them in one process
 namespace). All of these transactions, and those in which a server acts, go one after another (`backend/db/engine.py`),
-and each that acts looks first whether what it acts on is still its own (`check`, `run_for`): a server that was stopped for
-a while can write nothing more of what others have taken. It then joins anew, under another id.
+and each that acts looks first whether what it acts on is still its own (`check`, `run_for`): a server that was stopped
+for a while can write nothing more of what others have taken. It then joins anew, under another id.
 
 What runs on a machine that no living server sees is left as it is: it may well go on there. Its job says so, nothing of
 it is started again, and a server that comes back to that data directory follows it.
@@ -175,7 +175,7 @@ class Membership(Alone):
                     "another server on this database has a directory with the same id, as a copy has",
                     "Remove server.id from the copy",
                 )
-            session.execute(delete(ServerRow).where(mine))  # this directory's lock is ours: who had it is dead
+            session.execute(delete(ServerRow).where(mine))  # the directory is locked by us: who had it is dead
             until = NOW + self._lease_ns()
             row = insert(ServerRow).values(
                 id=self.id,

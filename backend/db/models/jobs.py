@@ -86,8 +86,8 @@ class Attempt(Base):
     """What each of them is, e.g. `NVIDIA H200`; empty text where the machine does not say. None: nobody asked, before
     this column was there."""
     server_id: Mapped[str | None] = mapped_column(String(36))
-    """The server that looks after it; None: none does now. (No foreign key: SQLite could get it only by making the table
-    anew.)"""
+    """The server that looks after it; None: none does now. (No foreign key: SQLite would get it only by making the
+    table anew.)"""
     home: Mapped[str | None] = mapped_column(String(36))
     """Of the server that placed it, whose devices these are; so is `view`. None: an older version placed it."""
     view: Mapped[str | None] = mapped_column(String(120))
