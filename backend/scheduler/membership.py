@@ -208,8 +208,8 @@ class Membership(Alone):
         return self._settle(session, everything=everything, remove=not late)
 
     def _settle(self, session: Session, *, everything: bool, remove: bool) -> _Found:
-        """Remove who has lapsed, if asked to, and take what is free. `everything`: also attempts that have ended and left telemetry
-        or processes, which needs a look at all of them."""
+        """Remove who has lapsed, if asked to, and take what is free. `everything`: also attempts that have ended and left
+        telemetry or processes, which needs a look at all of them."""
         late = (ServerRow.id != self.id, ServerRow.until_unix_ns < NOW)
         for row in session.scalars(select(ServerRow).where(*late)).all() if remove else ():
             logger.warning("the lease of the server %s has lapsed", row.called)
