@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from backend import private
+from backend.db import partitions
 from backend.db.engine import open_engine, sqlite_file
 from backend.db.ids import uuid7
 from backend.db.migrate import upgrade
@@ -43,6 +44,7 @@ class Database:
         if self.shared:
             from backend.db.afar import Afar  # noqa: PLC0415 - its driver is an extra
 
+            partitions.keep()
             self._afar = Afar(url, uuid7(), self.writer.heard)
             self.writer.announce = self._afar.announce
 

@@ -45,7 +45,7 @@ from engine.errors import UserError
 
 LEASE_S = 15.0
 RENEW_S = 3.0
-QUEUE, RACES, FIGURES, SPEED_UPS = ROLES = ("queue", "races", "job-figures", "speed-ups")
+QUEUE, RACES, FIGURES, SPEED_UPS, RETENTION = ROLES = ("queue", "races", "job-figures", "speed-ups", "retention")
 """What one server does for all. `queue`: to say why jobs wait."""
 KIND = "server"
 """Of the notice that one has come or gone."""

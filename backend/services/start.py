@@ -11,7 +11,7 @@ from backend.db import Database
 from backend.executors.registry import make_executor
 from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
-from backend.scheduler.membership import FIGURES, RACES, SPEED_UPS, member
+from backend.scheduler.membership import FIGURES, RACES, RETENTION, SPEED_UPS, member
 from backend.services import lock
 from backend.services.access import Access
 from backend.services.budgets import Budgets
@@ -35,6 +35,7 @@ from backend.services.predicting import Predictor
 from backend.services.profiles import Profiles
 from backend.services.races import Races
 from backend.services.racing import Racing
+from backend.services.retention import Retention
 from backend.services.speed_ups import SpeedUps
 from backend.services.staleness import StalenessReader
 from backend.services.telemetry import Telemetry
@@ -107,6 +108,11 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         races = Races(
             database, planner, jobs, drawing, commit=await asyncio.to_thread(commit), changed=racing.wake
         )
+        if settings.telemetry_days is not None:
+            retention = Retention(database, settings.telemetry_days, partial(turn, RETENTION))
+            membership.listen(retention.watch.wake)
+            await asyncio.to_thread(retention.watch.start)
+            stack.push_async_callback(asyncio.to_thread, retention.watch.close)
         yield Context(
             settings=settings,
             access=await asyncio.to_thread(Access, database, settings),

@@ -16,6 +16,7 @@ from backend.db import Database, SchemaError
 from backend.db.engine import open_engine, sqlite_url
 from backend.db.migrate import upgrade
 from backend.db.models import Base
+from backend.db.partitions import is_partition
 from backend.figures.source import ran_meanwhile
 
 
@@ -31,7 +32,9 @@ def schema(engine: Engine) -> dict[str, Any]:
     told = inspect(engine)
     parts = (told.get_columns, told.get_pk_constraint, told.get_foreign_keys, told.get_indexes)
     more = (told.get_unique_constraints, told.get_check_constraints)
-    names = sorted(name for name in told.get_table_names() if name != "alembic_version")
+    names = sorted(
+        name for name in told.get_table_names() if name != "alembic_version" and not is_partition(name)
+    )
     found: dict[str, Any] = {
         name: [sorted(repr(entry) for entry in _entries(part(name))) for part in (*parts, *more)]
         for name in names
@@ -51,10 +54,14 @@ def _entries(told: Any) -> list[Any]:
     return told if isinstance(told, list) else [told]
 
 
+def _ours(name: str | None, kind: str, _parents: object) -> bool:
+    return kind != "table" or not is_partition(str(name))
+
+
 def test_migrations_make_what_the_models_say(new_url: Callable[[], str]) -> None:
     engine = migrated(new_url())
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection, opts={"include_name": _ours}), Base.metadata) == []
     made = open_engine(new_url(), readonly=False)
     Base.metadata.create_all(made)
     assert len(schema(engine)) >= len(Base.metadata.tables)

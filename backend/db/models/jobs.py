@@ -105,6 +105,8 @@ class Attempt(Base):
     created_unix_ns: Mapped[BigInt]
     started_unix_ns: Mapped[BigInt | None]
     ended_unix_ns: Mapped[BigInt | None]
+    forgotten_unix_ns: Mapped[BigInt | None]
+    """When what it recorded by layer and by link was removed, as it was old; None: it is there."""
 
     job: Mapped[Job] = relationship(back_populates="attempts")
 
