@@ -109,6 +109,7 @@ def test_a_launch_that_one_was_stopped_before_happens_at_most_once(houses: tuple
         return launch(*given)  # type: ignore[arg-type]
 
     a.scheduler._executor.launch = slow  # type: ignore[assignment, method-assign]
+    a.membership.renew_s = 600.0  # type: ignore[attr-defined]
     a.scheduler.start()
     id_ = a.submit("work")
     assert reached.wait(60)
