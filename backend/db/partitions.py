@@ -1,6 +1,6 @@
-"""Telemetry by layer and by link lies in partitions on PostgreSQL, each of SPAN attempts: to remove it is to drop tables,
-where rows would be deleted, written to the log and cleared up one by one. Attempts' numbers grow with time, so old
-ones lie together.
+"""Telemetry by layer and by link lies in partitions on PostgreSQL, each of SPAN attempts: to remove it is to drop
+tables, where rows would be deleted, written to the log and cleared up one by one. Attempts' numbers grow with time, so
+old ones lie together.
 
 A partition is there before its first attempt is: whoever adds an attempt makes it, in the same transaction. On SQLite
 there are none.
@@ -58,7 +58,9 @@ def make(connection: Connection, first: int) -> None:
 
 def drop(connection: Connection, first: int) -> None:
     """Everything of those attempts, at once."""
-    connection.execute(text("SET LOCAL lock_timeout = '5s'"))  # who reads ends soon; who reads for long goes first
+    connection.execute(
+        text("SET LOCAL lock_timeout = '5s'")
+    )  # who reads ends soon; who reads for long goes first
     for table in parted():
         connection.execute(text(f"DROP TABLE {table}_p{first}"))
 

@@ -67,7 +67,9 @@ class LocalExecutor(Executor):
         return Handle(directory=directory, identity=who)
 
     def find(self, directory: Path) -> Handle | None:
-        with suppress(OSError):  # whoever was about to launch it finds it taken: another server that was stopped
+        with suppress(
+            OSError
+        ):  # whoever was about to launch it finds it taken: another server that was stopped
             directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.mkdir(mode=0o700)
         if not directory.is_dir() or files.claim(directory, None):

@@ -80,5 +80,7 @@ def merge_statement(model: type[Base], add: frozenset[str], database: str, sourc
         else insert.on_conflict_do_nothing(index_elements=keys)
     )
     compiled = merge.compile(dialect=dialect, column_keys=names if source is None else None)
-    assert (compiled.positiontup or []) == (names if source is None else []), "rows go to the driver as they are"
+    assert (compiled.positiontup or []) == (names if source is None else []), (
+        "rows go to the driver as they are"
+    )
     return str(compiled)

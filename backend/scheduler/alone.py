@@ -49,22 +49,22 @@ class Alone:
         """The attempts that this server looks after."""
         return true()
 
-    def has(self, role: str) -> bool:  # noqa: ARG002
+    def has(self, role: str) -> bool:
         """Whether this server does it now, as far as it knows: `check` is what counts."""
         return True
 
     def check(self, session: Session, role: str) -> None:
         """Inside of the transaction that acts. Raises LeaseLostError where another server has the role."""
 
-    def run_for(self, attempt_id: int, write: Callable[[Session], T]) -> T:  # noqa: ARG002
+    def run_for(self, attempt_id: int, write: Callable[[Session], T]) -> T:
         """Run a transaction that acts on an attempt. Raises LeaseLostError where it is another server's."""
         return self._database.writer.run(write)
 
-    def lives(self, session: Session) -> bool:  # noqa: ARG002
+    def lives(self, session: Session) -> bool:
         """Whether this server may place jobs, inside of the transaction that does it."""
         return True
 
-    def elsewhere(self, session: Session, demand: Demand) -> Kind | None:  # noqa: ARG002
+    def elsewhere(self, session: Session, demand: Demand) -> Kind | None:
         """The kind of device that a job would get at another server; None where it can be placed at none."""
         return None
 

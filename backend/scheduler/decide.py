@@ -56,7 +56,9 @@ class Inventory:
         """So many devices of each kind, of which no more is known."""
         kinds: tuple[Kind, ...] = ("cpu", "cuda", "rehearsal")
         return cls(
-            devices=tuple(Device(id="", kind=kind, name="") for kind in kinds for _ in range(counts.get(kind, 0)))
+            devices=tuple(
+                Device(id="", kind=kind, name="") for kind in kinds for _ in range(counts.get(kind, 0))
+            )
         )
 
     def of(self, kind: Kind) -> tuple[Device, ...]:

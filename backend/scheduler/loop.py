@@ -246,7 +246,8 @@ class Scheduler:
         """Of attempts that had ended when they were taken: what runs still ends (somebody cancelled it while nobody saw
         it), and what lies in their spools is sent."""
         left = select(Attempt).where(
-            self._membership.mine, Attempt.state.in_(ENDED), Attempt.sealed.is_(False))
+            self._membership.mine, Attempt.state.in_(ENDED), Attempt.sealed.is_(False)
+        )
         self._redirected.clear()
         with self._database.read() as session:
             attempts = session.scalars(left).all()

@@ -45,7 +45,13 @@ from engine.errors import UserError
 
 LEASE_S = 15.0
 RENEW_S = 3.0
-QUEUE, RACES, FIGURES, SPEED_UPS, RETENTION = ROLES = ("queue", "races", "job-figures", "speed-ups", "retention")
+QUEUE, RACES, FIGURES, SPEED_UPS, RETENTION = ROLES = (
+    "queue",
+    "races",
+    "job-figures",
+    "speed-ups",
+    "retention",
+)
 """What one server does for all. `queue`: to say why jobs wait."""
 KIND = "server"
 """Of the notice that one has come or gone."""
@@ -175,7 +181,9 @@ class Membership(Alone):
                     "another server on this database has a directory with the same id, as a copy has",
                     "Remove server.id from the copy",
                 )
-            session.execute(delete(ServerRow).where(mine))  # the directory is locked by us: who had it is dead
+            session.execute(
+                delete(ServerRow).where(mine)
+            )  # the directory is locked by us: who had it is dead
             until = NOW + self._lease_ns()
             row = insert(ServerRow).values(
                 id=self.id,
@@ -208,8 +216,8 @@ class Membership(Alone):
         return self._settle(session, everything=everything, remove=not late)
 
     def _settle(self, session: Session, *, everything: bool, remove: bool) -> _Found:
-        """Remove who has lapsed, if asked to, and take what is free. `everything`: also attempts that have ended and left
-        telemetry or processes, which needs a look at all of them."""
+        """Remove who has lapsed, if asked to, and take what is free. `everything`: also attempts that have ended
+        and left telemetry or processes, which needs a look at all of them."""
         late = (ServerRow.id != self.id, ServerRow.until_unix_ns < NOW)
         for row in session.scalars(select(ServerRow).where(*late)).all() if remove else ():
             logger.warning("the lease of the server %s has lapsed", row.called)

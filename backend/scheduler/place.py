@@ -31,7 +31,7 @@ class Place:
     @classmethod
     def of(cls, data_dir: Path, *, shared: bool) -> Place:
         """That of a server with this directory. Raises OSError where it cannot be written."""
-        namespace = os.readlink("/proc/self/ns/pid")
+        namespace = Path("/proc/self/ns/pid").readlink()
         home = _home(data_dir) if shared else ""
         return cls(home=home, view=f"{boot_id()} {namespace}", shared=shared)
 
@@ -54,7 +54,9 @@ class Place:
         if not self.shared or attempt.home in {None, self.home}:
             return True
         jobs = Path(attempt.directory).parents[1:2]  # above the job's folder, which may not be there yet
-        return attempt.view == self.view and all(os.access(path, os.R_OK | os.W_OK | os.X_OK) for path in jobs)
+        return attempt.view == self.view and all(
+            os.access(path, os.R_OK | os.W_OK | os.X_OK) for path in jobs
+        )
 
 
 def _home(data_dir: Path) -> str:

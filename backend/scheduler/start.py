@@ -117,7 +117,11 @@ class Starter:
     ) -> Attempt | None:
         """The new attempt; None where the job does not wait any more, or another server was faster."""
         job = session.get_one(Job, granted.job_id)
-        if job.state != State.QUEUED or not self._membership.lives(session) or self._taken(session, granted, stored):
+        if (
+            job.state != State.QUEUED
+            or not self._membership.lives(session)
+            or self._taken(session, granted, stored)
+        ):
             return None
         number = 1 + len(job.attempts)
         attempt = Attempt(
@@ -146,9 +150,7 @@ class Starter:
         held = snapshot.occupied(session, self._membership.place)
         if any(device.id in held for device in granted.devices):
             return True
-        return bool(held) and (
-            stored.job.cluster.alone or any(occupant.alone for occupant in held.values())
-        )
+        return bool(held) and (stored.job.cluster.alone or any(occupant.alone for occupant in held.values()))
 
 
 def _stored(row: Job) -> _Stored:

@@ -41,9 +41,7 @@ class JobFigures:
         self._seen = 0
         """Newest notice that was looked at."""
         self._due: set[str] = set()
-        self.watch = Watch(
-            database, "job-figures", self.look, pace_s=PACE_S, turn=turn, begin=self._begin
-        )
+        self.watch = Watch(database, "job-figures", self.look, pace_s=PACE_S, turn=turn, begin=self._begin)
 
     def start(self) -> None:
         """Begin with what an earlier life left, or another server."""

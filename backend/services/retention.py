@@ -2,8 +2,8 @@
 of the database. Steps, metrics, links and speed-ups stay, and so do the job's figures and its curves.
 
 A thread looks every hour (of several servers, that of one). On PostgreSQL it drops the partitions whose attempts have
-all been over for so long (`backend/db/partitions.py`): an attempt may therefore stay until its partition is full and the
-last of its neighbours is old. On SQLite it deletes rows, in portions, so that nobody waits for millions of them.
+all been over for so long (`backend/db/partitions.py`): an attempt may therefore stay until its partition is full and
+the last of its neighbours is old. On SQLite it deletes rows, in portions, so that nobody waits for millions of them.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Protocol
 
 from backend.db import Database
 from backend.executors.registry import make_executor
@@ -78,11 +79,9 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         # Who looks after no jobs is no member: what one server does for all, it does by itself.
         turn: Callable[[str], bool] = membership.has if settings.scheduler else lambda _role: True
         speed_ups = SpeedUps(database, partial(turn, SPEED_UPS))
-        await asyncio.to_thread(speed_ups.start)
-        stack.push_async_callback(asyncio.to_thread, speed_ups.close)
+        await _begin(stack, speed_ups)
         job_figures = JobFigures(database, views, partial(turn, FIGURES))
-        await asyncio.to_thread(job_figures.start)
-        stack.push_async_callback(asyncio.to_thread, job_figures.close)
+        await _begin(stack, job_figures)
         scheduler = Scheduler(
             database=database,
             executor=make_executor(settings.executor),
@@ -95,24 +94,21 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         profiles = Profiles(settings.data_dir / "profiles", database, planner, inventory, scheduler.aside)
         stack.callback(profiles.close)
         if settings.scheduler:
-            await asyncio.to_thread(scheduler.start)
-            stack.push_async_callback(asyncio.to_thread, scheduler.close)
+            await _begin(stack, scheduler)
         jobs = Jobs(database, planner, views, changed=scheduler.wake)
         racing = Racing(database, jobs, partial(turn, RACES), partial(membership.check, role=RACES))
         if settings.scheduler:
             for wake in (speed_ups.watch.wake, job_figures.watch.wake, racing.wake):
                 membership.listen(wake)
                 wake()
-            await asyncio.to_thread(racing.start)
-            stack.push_async_callback(asyncio.to_thread, racing.close)
+            await _begin(stack, racing)
         races = Races(
             database, planner, jobs, drawing, commit=await asyncio.to_thread(commit), changed=racing.wake
         )
         if settings.telemetry_days is not None:
             retention = Retention(database, settings.telemetry_days, partial(turn, RETENTION))
             membership.listen(retention.watch.wake)
-            await asyncio.to_thread(retention.watch.start)
-            stack.push_async_callback(asyncio.to_thread, retention.watch.close)
+            await _begin(stack, retention.watch)
         yield Context(
             settings=settings,
             access=await asyncio.to_thread(Access, database, settings),
@@ -134,3 +130,17 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             speed_ups=speed_ups,
             hub=hub,
         )
+
+
+class _Runs(Protocol):
+    """What has threads of its own."""
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+async def _begin(stack: AsyncExitStack, service: _Runs) -> None:
+    """Start it, and end it with the rest."""
+    await asyncio.to_thread(service.start)
+    stack.push_async_callback(asyncio.to_thread, service.close)

@@ -23,8 +23,8 @@ from tests.backend.held_jobs import NEVER, held_spec, let_go
 from tests.backend.ingest_server import TOKEN, add_attempt
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
-from tests.small_disk import small_disk
 from tests.databases import opened_by
+from tests.small_disk import small_disk
 
 pytestmark = pytest.mark.usefixtures("server_lane")
 

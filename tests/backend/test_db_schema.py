@@ -61,7 +61,12 @@ def _ours(name: str | None, kind: str, _parents: object) -> bool:
 def test_migrations_make_what_the_models_say(new_url: Callable[[], str]) -> None:
     engine = migrated(new_url())
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection, opts={"include_name": _ours}), Base.metadata) == []
+        assert (
+            compare_metadata(
+                MigrationContext.configure(connection, opts={"include_name": _ours}), Base.metadata
+            )
+            == []
+        )
     made = open_engine(new_url(), readonly=False)
     Base.metadata.create_all(made)
     assert len(schema(engine)) >= len(Base.metadata.tables)

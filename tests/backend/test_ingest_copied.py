@@ -44,7 +44,11 @@ def stored(database: Database, attempt: int) -> dict[Any, list[tuple[Any, ...]]]
     with database.read() as session:
         return {
             model: sorted(
-                (tuple(row)[1:] for row in session.execute(select(*model.__table__.columns)) if row[0] == attempt),
+                (
+                    tuple(row)[1:]
+                    for row in session.execute(select(*model.__table__.columns))
+                    if row[0] == attempt
+                ),
                 key=repr,
             )
             for model in rows_of(0)
@@ -63,8 +67,12 @@ def test_copied_rows_are_those_written_one_by_one(
     copied, single = add_attempt(database), add_attempt(database)
     for _ in range(2):  # the second time every key is there
         database.writer.run(lambda session: put(session, copied, twice=twice))
-    there = "SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema() AND relname LIKE 'staged_%'"
-    assert database.writer.run(lambda session: session.scalar(text(there))) == (0 if twice else len(rows_of(0))), "what was copied"
+    there = (
+        "SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema() AND relname LIKE 'staged_%'"
+    )
+    assert database.writer.run(lambda session: session.scalar(text(there))) == (
+        0 if twice else len(rows_of(0))
+    ), "what was copied"
     monkeypatch.setattr(upsert, "COPIED_FROM", 10**9)
     for _ in range(2):
         database.writer.run(lambda session: put(session, single, twice=twice))

@@ -85,7 +85,9 @@ def running(tmp_path: Path, database: Database, member: Membership, device: str 
     """A job that runs at `member`; its attempt."""
 
     def write(session: Session) -> int:
-        job = Job(id=uuid7(), name=member.place.home, spec={"cluster": {}}, state="running", created_unix_ns=1)
+        job = Job(
+            id=uuid7(), name=member.place.home, spec={"cluster": {}}, state="running", created_unix_ns=1
+        )
         attempt = Attempt(
             job=job,
             number=1,
@@ -214,7 +216,9 @@ def test_attempts_of_a_lapsed_server_go_to_one_that_sees_them(
     with pytest.raises(LeaseLostError, match=f"another server looks after attempt {attempt} now"):
         first.run_for(attempt, lambda session: notify(session, job.id, "job", {}))
     with database.read() as session:
-        assert session.scalars(select(Notice).where(Notice.kind == "job")).all() == [], "nothing of it is stored"
+        assert session.scalars(select(Notice).where(Notice.kind == "job")).all() == [], (
+            "nothing of it is stored"
+        )
     first.renew()
     assert attempt_of(database, attempt)[0].server_id == second.id, "it is not taken back"
 
@@ -239,7 +243,9 @@ def test_what_nobody_sees_is_left_as_it_is_and_says_so(
     second.renew()
     found, job = attempt_of(database, cancelled)
     assert (job.state, job.reason) == ("cancelled", Reason.CANCELLED)
-    assert str(job.message).startswith(f"cancelled while its server ({first.called}) is away: what runs there ends")
+    assert str(job.message).startswith(
+        f"cancelled while its server ({first.called}) is away: what runs there ends"
+    )
 
     back = joined(other, tmp_path, "a")
     found, job = attempt_of(database, goes_on)
@@ -352,7 +358,7 @@ def test_what_one_server_commits_the_others_hear(open_one: Callable[[], Database
 
 
 def test_a_session_that_breaks_is_made_anew_and_what_it_may_have_missed_is_said(
-    open_one: Callable[[], Database]
+    open_one: Callable[[], Database],
 ) -> None:
     first, second = open_one(), open_one()
     heard: list[str] = []

@@ -60,13 +60,17 @@ def test_every_migration_keeps_what_it_does_not_make(new_url: Callable[[], str])
     revisions = [script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()]
     with engine.begin() as connection:
         whole = content(connection)
-    assert {"jobs", "attempts", "races", "batches", "link_bins", "servers"} <= {t for t, rows in whole.items() if rows}
+    assert {"jobs", "attempts", "races", "batches", "link_bins", "servers"} <= {
+        t for t, rows in whole.items() if rows
+    }
     walk = [(command.downgrade, to) for to in revisions[1:]]
     walk += [(command.upgrade, to) for to in reversed(revisions[:-1])]
     for move, revision in walk:
         found = moved(engine, move, revision)
         assert common(found, whole) == common(whole, found), revision
-        assert all(found[table] for table in ("jobs", "attempts", "batches", "step_rows", "layer_totals", "links"))
+        assert all(
+            found[table] for table in ("jobs", "attempts", "batches", "step_rows", "layer_totals", "links")
+        )
     assert common({t: found[t] for t in DERIVED}, whole) == common({t: whole[t] for t in DERIVED}, found)
     assert moved(engine, command.downgrade, "base") == {}
     engine.dispose()

@@ -62,7 +62,9 @@ def test_what_is_old_goes_and_what_it_says_of_the_job_stays(database: Database) 
     runs = [recorded(database, first) for first in (1, 150, 151, 250)]
     oldest, old, young, goes_on = runs
     before = [rows(database, run) for run in runs]
-    assert {"batches", "layer_totals", "link_bins", "layer_waits", "transfer_totals", "detailed_steps"} < set(before[0])
+    assert {"batches", "layer_totals", "link_bins", "layer_waits", "transfer_totals", "detailed_steps"} < set(
+        before[0]
+    )
     for run, days in ((oldest, DAYS + 1), (old, DAYS + 1), (young, DAYS - 1)):
         ended(database, run, days)
     retention = Retention(database, DAYS)
@@ -76,7 +78,9 @@ def test_what_is_old_goes_and_what_it_says_of_the_job_stays(database: Database) 
         said = session.get_one(Job, oldest.job_id)
         parts = partitions.there(session.connection()) if database.shared else None
     assert parts == ([100, 200] if database.shared else None)
-    assert str(said.message).startswith("All its processes did their work. What it recorded by layer and by link was")
+    assert str(said.message).startswith(
+        "All its processes did their work. What it recorded by layer and by link was"
+    )
 
     ended(database, young, DAYS + 1)
     revision = said.revision
@@ -93,7 +97,9 @@ def test_a_batch_that_comes_after_all_is_refused(database: Database) -> None:
     ended(database, run, DAYS + 1)
     Retention(database, DAYS).look()
     late = wire.encode(wire.Batch(attempt=run.attempt, party=0, name="worker 0", sequence=0))
-    with pytest.raises(IngestError, match="so old that its telemetry was removed: it takes no more") as refused:
+    with pytest.raises(
+        IngestError, match="so old that its telemetry was removed: it takes no more"
+    ) as refused:
         accept(database, run.attempt, TOKEN, late)
     assert refused.value.status == 410
 

@@ -155,7 +155,9 @@ def test_one_says_why_jobs_wait(houses: tuple[House, House]) -> None:
         for house in houses:
             house.scheduler.wake()
         b.ends(b.submit("work", workers=5))  # it goes behind them, and is looked at
-    assert a.job(waiting).revision == revision, "the other one, whose devices others hold, does not correct it"
+    assert a.job(waiting).revision == revision, (
+        "the other one, whose devices others hold, does not correct it"
+    )
     for id_ in running:
         a.cancel(id_)
     assert [a.ends(id_).state for id_ in (waiting, next_one)] == ["succeeded"] * 2
@@ -198,5 +200,7 @@ def test_a_killed_servers_jobs_go_on_at_the_other(
         let_go(tmp_path / "a", first)
         for job_id in (first, second, third):
             job = at_b.wait(job_id, timeout_s=120)
-            assert (job.state, len(job.attempts), job.attempts[0].sealed) == ("succeeded", 1, True), job.message
+            assert (job.state, len(job.attempts), job.attempts[0].sealed) == ("succeeded", 1, True), (
+                job.message
+            )
         assert [job.step for job in map(at_b.job, (first, second))] == [40, 40]

@@ -15,8 +15,8 @@ from backend.db import Database
 from backend.services.benchmark_fill import add_others
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
-from tests.e2e.conftest import new_context
 from tests.databases import opened_by
+from tests.e2e.conftest import new_context
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Route

@@ -18,11 +18,11 @@ from engine.telemetry.batch import decode, encode
 from tests.backend.held_jobs import NEVER, held_spec, let_go
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
+from tests.databases import opened_by
 from tests.e2e.complete import with_all_telemetry
 from tests.e2e.conftest import new_context
 from tests.e2e.drawn import said
 from tests.e2e.tabs import show
-from tests.databases import opened_by
 
 if TYPE_CHECKING:
     from pathlib import Path
