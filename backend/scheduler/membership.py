@@ -223,7 +223,7 @@ class Membership(Alone):
             logger.warning("the lease of the server %s has lapsed", row.called)
             session.execute(delete(ServerRow).where(ServerRow.id == row.id))
             everything = True
-        held = dict(session.execute(select(Role.name, Role.server_id)).tuples().all())
+        held = dict(session.execute(select(Role.name, Role.server_id)).all())
         free = [name for name in ROLES if name not in held]
         session.add_all([Role(name=name, server_id=self.id) for name in free])
         roles = frozenset({*free, *(name for name, server in held.items() if server == self.id)})
@@ -235,7 +235,7 @@ class Membership(Alone):
         living = session.execute(select(ServerRow.home, ServerRow.view)).all()
         homes, views = {home for home, _ in living}, {view for _, view in living}
         nobodys = or_(Attempt.server_id.is_(None), Attempt.server_id.not_in(select(ServerRow.id)))
-        open_ = Attempt.state.in_(ACTIVE)
+        open_: ColumnElement[bool] = Attempt.state.in_(ACTIVE)
         if everything:
             open_ = or_(open_, Attempt.state.in_(ENDED) & Attempt.sealed.is_(False))
         adopted, unseen = 0, list[Attempt]()

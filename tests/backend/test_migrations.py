@@ -60,7 +60,7 @@ def test_every_migration_keeps_what_it_does_not_make(new_url: Callable[[], str])
     revisions = [script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()]
     with engine.begin() as connection:
         whole = content(connection)
-    assert {"jobs", "attempts", "races", "batches", "link_bins", "servers"} <= {
+    assert {"jobs", "attempts", "batches", "link_bins", "metrics", "servers"} <= {
         t for t, rows in whole.items() if rows
     }
     walk = [(command.downgrade, to) for to in revisions[1:]]

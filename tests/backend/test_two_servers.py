@@ -37,7 +37,7 @@ def houses(
     warm.address()
     url = postgres.new_schema()
     for name in "ab":
-        (tmp_path / name).mkdir()
+        (tmp_path / name / "jobs").mkdir(parents=True)  # as a server makes it at its start
     both = House(tmp_path / "a", url), House(tmp_path / "b", url)
     yield both
     with both[0].database.read() as session:
