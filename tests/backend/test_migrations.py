@@ -36,7 +36,7 @@ def common(rows: Rows, other: Rows) -> dict[str, list[str]]:
     return {
         table: sorted(repr(sorted((k, row[k]) for k in row.keys() & other[table][0].keys())) for row in found)
         for table, found in rows.items()
-        if other.get(table)
+        if found and other.get(table)
     }
 
 
