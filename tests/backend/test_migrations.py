@@ -4,19 +4,22 @@ or changed."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect
 
 from backend.db import Database
-from backend.db.engine import open_engine
+from backend.db.engine import open_engine, sqlite_url
 from backend.db.migrate import alembic_config
 from backend.db.models import ServerRow
 from backend.db.partitions import is_partition
 from backend.services.benchmark_fill import add_others
 from tests.backend.recorded_run import record_run
+from tests.databases import POSTGRESQL, SQLITE
 
 Rows = dict[str, list[dict[str, Any]]]
 DERIVED = ("layer_waits", "transfer_totals", "detailed_steps")
@@ -48,8 +51,14 @@ def moved(engine: Engine, move: Callable[..., None], revision: str) -> Rows:
         return content(connection)
 
 
-def test_every_migration_keeps_what_it_does_not_make(new_url: Callable[[], str]) -> None:
-    url = new_url()
+@pytest.mark.parametrize("kind", [POSTGRESQL, pytest.param(SQLITE, marks=pytest.mark.soak)])
+def test_every_migration_keeps_what_it_does_not_make(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if kind == SQLITE:
+        url = sqlite_url(tmp_path / "trainyard.db")
+    else:
+        url = request.getfixturevalue("postgres").new_schema()
     database = Database(url)
     record_run(database, "p3", steps=9)
     add_others(database, 20)
