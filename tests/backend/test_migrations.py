@@ -55,10 +55,8 @@ def moved(engine: Engine, move: Callable[..., None], revision: str) -> Rows:
 def test_every_migration_keeps_what_it_does_not_make(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    if kind == SQLITE:
-        url = sqlite_url(tmp_path / "trainyard.db")
-    else:
-        url = request.getfixturevalue("postgres").new_schema()
+    on_postgres = kind == POSTGRESQL and request.getfixturevalue("postgres")
+    url = on_postgres.new_schema() if on_postgres else sqlite_url(tmp_path / "trainyard.db")
     database = Database(url)
     record_run(database, "p3", steps=9)
     add_others(database, 20)
