@@ -1,5 +1,5 @@
-"""Migrations, one after another, down to the first tables and up again, with data: nothing that both ends have is lost
-or changed."""
+"""Migrations, one after another, down (in the soak to the first tables) and up again, with data: nothing that both ends
+have is lost or changed."""
 
 from __future__ import annotations
 
@@ -51,9 +51,16 @@ def moved(engine: Engine, move: Callable[..., None], revision: str) -> Rows:
         return content(connection)
 
 
-@pytest.mark.parametrize("kind", [POSTGRESQL, pytest.param(SQLITE, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("kind", "lowest"),
+    [
+        (POSTGRESQL, "0014"),
+        pytest.param(POSTGRESQL, "0001", marks=pytest.mark.soak),
+        pytest.param(SQLITE, "0001", marks=pytest.mark.soak),
+    ],
+)
 def test_every_migration_keeps_what_it_does_not_make(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+    kind: str, lowest: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     on_postgres = kind == POSTGRESQL and request.getfixturevalue("postgres")
     url = on_postgres.new_schema() if on_postgres else sqlite_url(tmp_path / "trainyard.db")
@@ -65,6 +72,7 @@ def test_every_migration_keeps_what_it_does_not_make(
     database.close()
     engine = open_engine(url, readonly=False)
     revisions = [script.revision for script in ScriptDirectory.from_config(alembic_config()).walk_revisions()]
+    revisions = [revision for revision in revisions if revision >= lowest]
     with engine.begin() as connection:
         whole = content(connection)
     assert {"jobs", "attempts", "batches", "link_bins", "metrics", "servers"} <= {
@@ -79,5 +87,6 @@ def test_every_migration_keeps_what_it_does_not_make(
             found[table] for table in ("jobs", "attempts", "batches", "step_rows", "layer_totals", "links")
         )
     assert common({t: found[t] for t in DERIVED}, whole) == common({t: whole[t] for t in DERIVED}, found)
-    assert moved(engine, command.downgrade, "base") == {}
+    if lowest == "0001":
+        assert moved(engine, command.downgrade, "base") == {}
     engine.dispose()
