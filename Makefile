@@ -28,6 +28,7 @@ soak:  ## the tests that take minutes or tell a trend; arguments for pytest in A
 	./setup.sh environment server test
 	./setup.sh page
 	$(BIN)/python -m pytest --lane soak $(ARGS)
+	$(BIN)/python -m pytest --database postgresql $(or $(ARGS),tests/backend tests/e2e)
 
 fuzz:  ## random networks against a plain PyTorch loop: N=2000 SEED=7, more in ARGS
 	./setup.sh environment server test

@@ -97,6 +97,9 @@ class Settings(BaseSettings):
     anybody likes."""
     frontend_dir: Path = Path(__file__).resolve().parents[1] / "frontend" / "dist"
     """The built page."""
+    telemetry_days: float | None = Field(default=None, gt=0)
+    """After so many days what an attempt recorded by layer and by link goes, and its raw batches; steps, metrics and
+    the job's figures stay. None: nothing goes by itself."""
     notices_kept: int = Field(default=100_000, ge=1)
     """How many notices a page that was away may ask for again."""
 

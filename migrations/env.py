@@ -14,11 +14,17 @@ from sqlalchemy.engine import Connection
 
 from backend.db.engine import open_engine
 from backend.db.models import Base
+from backend.db.partitions import is_partition
 
 
 def migrate(connection: Connection) -> None:
     # Batch mode: SQLite cannot alter a column in place, Alembic copies the table instead.
-    context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True)
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        render_as_batch=True,
+        include_name=lambda name, kind, _parents: kind != "table" or not is_partition(str(name)),
+    )
     with context.begin_transaction():
         context.run_migrations()
 

@@ -17,7 +17,7 @@ from tests.modules import forget_modules
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytest_plugins = ("tests.lanes", "tests.costs")
+pytest_plugins = ("tests.lanes", "tests.costs", "tests.databases")
 _WITHOUT_BROWSER = "no Chromium: set CHROMIUM, put one on the PATH, or run `playwright install chromium`"
 
 

@@ -4,6 +4,15 @@ from backend.db.ids import uuid7
 from backend.db.migrate import SchemaError
 from backend.db.session import Database
 from backend.db.trouble import DatabaseUnavailableError
-from backend.db.writer import Writer, WriterError, notify
+from backend.db.writer import MISSED, Writer, WriterError, notify
 
-__all__ = ["Database", "DatabaseUnavailableError", "SchemaError", "Writer", "WriterError", "notify", "uuid7"]
+__all__ = [
+    "MISSED",
+    "Database",
+    "DatabaseUnavailableError",
+    "SchemaError",
+    "Writer",
+    "WriterError",
+    "notify",
+    "uuid7",
+]

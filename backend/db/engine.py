@@ -5,6 +5,11 @@ power cut may lose the last commits, a killed process loses none), foreign keys,
 the URL, in seconds). Reading
 connections are `query_only`: a write that does not go through the writer fails at once instead of meeting
 "database is locked" under load.
+
+On PostgreSQL several servers write one database. Their write transactions go one after another, too: each takes a lock
+first (an advisory one, of the schema) and holds it to its end, when what it wrote is visible already. So what holds of
+one writer holds of all: ids of notices grow in the order of commits, and what a transaction has read stands until it
+commits. Who stops in the middle, or whose machine is gone, loses its session and the lock with it.
 """
 
 from __future__ import annotations
@@ -22,6 +27,13 @@ EXAMPLE = "sqlite:////var/lib/trainyard/trainyard.db"
 
 BUSY_TIMEOUT_S = 30
 POOL_TIMEOUT_S = 30
+IDLE_MS = 20_000
+"""A write transaction that says nothing for so long ends: its server has stopped, and all others wait for it."""
+GONE = ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3")
+"""Of a writing session over a network: who does not answer for half a minute is gone."""
+WRITERS = 0x7472_6169  # "trai"
+"""First half of the key of the writers' lock; the second is of the schema."""
+LOCK = "SELECT pg_advisory_xact_lock(%s, hashtext(coalesce(current_schema(), '')))"
 
 
 def sqlite_url(path: Path) -> str:
@@ -59,6 +71,7 @@ def open_engine(url: str, *, readonly: bool, pool_size: int = 5) -> Engine:
         engine = create_engine(parsed, pool_size=pool_size, pool_timeout=POOL_TIMEOUT_S, pool_pre_ping=True)
         if readonly:  # REPEATABLE READ: one snapshot per session, as SQLite gives
             return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        _one_writer(engine)
         return engine
     kind = parsed.get_backend_name()
     raise UserError("database_url", kind, "is not supported", f"Use SQLite ({EXAMPLE}) or postgresql://...")
@@ -86,3 +99,18 @@ def _set_up_sqlite(engine: Engine, *, readonly: bool) -> None:
     def begin(connection: Connection) -> None:
         # IMMEDIATE takes the write lock at the start, where waiting works; a later upgrade could only fail.
         connection.exec_driver_sql("BEGIN" if readonly else "BEGIN IMMEDIATE")
+
+
+def _one_writer(engine: Engine) -> None:
+    """Of PostgreSQL: a transaction begins when those of all other writers have ended."""
+
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, _record: Any) -> None:
+        with connection.cursor() as cursor:
+            for setting in (f"idle_in_transaction_session_timeout = {IDLE_MS}", *GONE):
+                cursor.execute(f"SET {setting}")
+        connection.commit()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(LOCK, (WRITERS,))

@@ -36,8 +36,8 @@ def alembic_config() -> Config:
 def upgrade(engine: Engine) -> None:
     """Migrate to the newest schema, in one transaction; a database that is there already is left alone.
 
-    Two servers that start at once are safe on SQLite: the transaction takes the write lock first, and the
-    second one then finds nothing left to do. Raises SchemaError.
+    Two servers that start at once are safe: the transaction takes the writers' lock first, and the second one then
+    finds nothing left to do. Raises SchemaError.
     """
     config = alembic_config()
     scripts = ScriptDirectory.from_config(config)

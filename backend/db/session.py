@@ -9,7 +9,9 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from backend import private
+from backend.db import partitions
 from backend.db.engine import open_engine, sqlite_file
+from backend.db.ids import uuid7
 from backend.db.migrate import upgrade
 from backend.db.trouble import check_file, explained
 from backend.db.writer import Writer
@@ -35,7 +37,16 @@ class Database:
         with explained(self._write_engine):
             upgrade(self._write_engine)
         self._read_engine = open_engine(url, readonly=True, pool_size=readers)
+        self.shared = self._write_engine.dialect.name == "postgresql"
+        """Other servers may write it, too."""
         self.writer = Writer(self._write_engine)
+        self._afar = None
+        if self.shared:
+            from backend.db.afar import Afar  # noqa: PLC0415 - its driver is an extra
+
+            partitions.keep()
+            self._afar = Afar(url, uuid7(), self.writer.heard)
+            self.writer.announce = self._afar.announce
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -48,6 +59,8 @@ class Database:
 
     def close(self) -> None:
         self.writer.close()
+        if self._afar is not None:
+            self._afar.close()
         self._read_engine.dispose()
         self._write_engine.dispose()
 

@@ -1,8 +1,8 @@
-"""The one writer: a thread through which every write transaction goes.
+"""The one writer of a server: a thread through which every write transaction goes.
 
 SQLite allows one writer at a time; here there is one by construction, so nobody ever waits for a lock, and
-notices get their ids in the order of commits. Do heavy work (decoding, hashing, building rows) *before*
-`run`: what is inside holds up everybody else.
+notices get their ids in the order of commits. Several servers of one PostgreSQL take turns (`engine.py`). Do heavy work
+(decoding, hashing, building rows) *before* `run`: what is inside holds up everybody else.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ T = TypeVar("T")
 Listener = Callable[[list[Notice]], None]
 
 WRITE_TIMEOUT_S = 60.0
+MISSED = "missed"
+"""Kind of a notice that other servers may have written: it stands for every kind."""
 logger = logging.getLogger(__name__)
 
 
@@ -36,11 +38,14 @@ class Writer:
     """Runs functions one after another, each in a transaction of its own."""
 
     def __init__(self, engine: Engine) -> None:
+        self.announce: Callable[[Session, list[Notice]], None] | None = None
+        """Called inside of every transaction that wrote notices, at its end: it tells other servers."""
         self._engine = engine
         self._queue: queue.SimpleQueue[tuple[Callable[[Session], Any], Future[Any]] | None] = (
             queue.SimpleQueue()
         )
         self._listeners: list[Listener] = []
+        self._afar: list[Listener] = []
         self._closed = False
         self._gate = threading.Lock()
         self._thread = threading.Thread(target=self._loop, name="db-writer", daemon=True)
@@ -81,10 +86,21 @@ class Writer:
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(notices)` after every commit that wrote notices; returns the function that ends it.
 
-        It runs on the writer's thread: hand over what it needs and return (`loop.call_soon_threadsafe`, an Event).
+        It runs on the writer's thread, or on that which hears of other servers: hand over what it needs and return
+        (`loop.call_soon_threadsafe`, an Event).
         """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def listen_afar(self, listener: Listener) -> Callable[[], None]:
+        """The same for what other servers commit, of which their notices' kinds and newest ids are known, or nothing
+        (MISSED). Those of `listen` hear it, too."""
+        self._afar.append(listener)
+        return lambda: self._afar.remove(listener)
+
+    def heard(self, notices: list[Notice]) -> None:
+        """Other servers have committed these."""
+        self._wake([*self._listeners, *self._afar], notices)
 
     def close(self) -> None:
         """Finish everything that was submitted, then stop."""
@@ -106,15 +122,18 @@ class Writer:
                     session.info[NOTICES] = notices
                     with session.begin():
                         result = write(session)
+                        if notices and self.announce is not None:
+                            self.announce(session, notices)
             except BaseException as error:  # whatever `write` raised belongs to who asked for it
                 future.set_exception(error)
                 continue
             future.set_result(result)
             if notices:
-                self._wake(notices)
+                self._wake(list(self._listeners), notices)
 
-    def _wake(self, notices: list[Notice]) -> None:
-        for listener in list(self._listeners):
+    @staticmethod
+    def _wake(listeners: list[Listener], notices: list[Notice]) -> None:
+        for listener in listeners:
             try:
                 listener(notices)
             except Exception:  # one page's broken feed must not stop the writer for everybody

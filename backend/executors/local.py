@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,7 +68,12 @@ class LocalExecutor(Executor):
         return Handle(directory=directory, identity=who)
 
     def find(self, directory: Path) -> Handle | None:
-        if not directory.exists() or files.claim(directory, None):
+        with suppress(
+            OSError
+        ):  # whoever was about to launch it finds it taken: another server that was stopped
+            directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700)
+        if not directory.is_dir() or files.claim(directory, None):
             scratch.remove(directory)
             return None
         who = files.claimed_by(directory)

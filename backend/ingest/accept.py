@@ -90,8 +90,9 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
         if held is not None:
             return _repeated(held, sha256)
         current = session.get_one(Attempt, attempt_id)
-        if current.sealed:
-            rule = "it is sealed: it takes no more batches"
+        if current.sealed or current.forgotten_unix_ns is not None:
+            why = "sealed" if current.sealed else "so old that its telemetry was removed"
+            rule = f"it is {why}: it takes no more batches"
             raise IngestError(410, "attempt", attempt_id, rule, "Start a new attempt")
         _check_order(session, batch)
         session.add(row)

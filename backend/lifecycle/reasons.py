@@ -27,6 +27,7 @@ class Reason(StrEnum):
     SUPERVISOR_LOST = "supervisor-lost"
     DIRECTORY_LOST = "directory-lost"
     MACHINE_RESTARTED = "machine-restarted"
+    SERVER_AWAY = "server-away"
 
     @property
     def summary(self) -> str:
@@ -108,6 +109,10 @@ _TEXTS: dict[Reason, tuple[str, str]] = {
         "What had arrived at the server until then is kept. Find out who removed it, then submit it again.",
     ),
     Reason.MACHINE_RESTARTED: ("The machine restarted while it ran.", "Submit it again."),
+    Reason.SERVER_AWAY: (
+        "The server that looks after it is away, and no other one sees its processes: they may go on.",
+        "It is followed again when a server starts with the same data directory; or cancel it.",
+    ),
 }
 
 

@@ -51,6 +51,16 @@ class Inventory:
 
     devices: tuple[Device, ...]
 
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int]) -> Inventory:
+        """So many devices of each kind, of which no more is known."""
+        kinds: tuple[Kind, ...] = ("cpu", "cuda", "rehearsal")
+        return cls(
+            devices=tuple(
+                Device(id="", kind=kind, name="") for kind in kinds for _ in range(counts.get(kind, 0))
+            )
+        )
+
     def of(self, kind: Kind) -> tuple[Device, ...]:
         return tuple(device for device in self.devices if device.kind == kind)
 

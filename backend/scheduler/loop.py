@@ -2,7 +2,8 @@
 
 One thread. It sleeps until something is submitted or cancelled; while attempts run it looks at them a few
 times a second. All that it knows is in the database and in the attempts' directories, so a new server simply
-goes on: the first pass after a start is like any other.
+goes on: the first pass after a start is like any other. Of several servers on one database each places jobs on its own
+devices and follows what it placed, or took from one that is gone (`membership.py`).
 """
 
 from __future__ import annotations
@@ -10,21 +11,24 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
-from backend.db import Database
-from backend.db.models import Attempt
+from backend.db import MISSED, Database
+from backend.db.models import Attempt, Notice
 from backend.errors import SurroundingsError
 from backend.executors.base import Ended, Executor, Handle, Running
-from backend.lifecycle import ENDED, State
+from backend.lifecycle import ENDED, Reason, State
 from backend.scheduler import changes, snapshot
-from backend.scheduler.decide import Inventory, Occupant, Refuse, Start, Wait, decide
+from backend.scheduler.alone import Alone
+from backend.scheduler.decide import Demand, Inventory, Occupant, Refuse, Start, Wait, decide
 from backend.scheduler.drain import Drain
+from backend.scheduler.membership import QUEUE, LeaseLostError
 from backend.scheduler.start import Starter
 
 POLL_S = 0.2
@@ -46,17 +50,20 @@ class Scheduler:
         database: Database,
         executor: Executor,
         inventory: Inventory,
+        membership: Alone,
         data_dir: Path,
         url: str,
         paused: bool = False,
     ) -> None:
-        """`data_dir` receives the attempts' directories; `url` is this server's address, for telemetry. While
-        `paused` nothing is placed; attempts of an earlier life are followed as ever."""
+        """`membership` begins and ends with the scheduler. `data_dir` receives the attempts' directories; `url` is this
+        server's address, for telemetry. While `paused` nothing is placed; attempts of an earlier life are followed as
+        ever."""
         self.inventory = inventory
         self._paused = paused
         self._database = database
         self._executor = executor
-        self._starter = Starter(database, executor, data_dir.absolute(), url)
+        self._membership = membership
+        self._starter = Starter(database, executor, membership, data_dir.absolute(), url)
         self._drain = Drain(url)
         self._queue = snapshot.Queue()
         self._url = url
@@ -73,14 +80,17 @@ class Scheduler:
         """The queue has to be looked at: something was submitted or ended since."""
         self._retry_unix_ns: int | None = None
         """When the next job that backs off is due."""
+        self._left = False
+        """Attempts were taken from other lives, or servers: some may have ended and left something to do."""
+        self._drained: set[int] = set()
+        self._unlisten: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
 
     def start(self) -> None:
         """Begin; attempts of an earlier server's life are found again."""
-        with self._database.read() as session:
-            unsealed = select(Attempt.directory).where(Attempt.state.in_(ENDED), Attempt.sealed.is_(False))
-            for directory in session.scalars(unsealed):
-                self._drain.add(Path(directory))
+        self._membership.listen(self._taken)
+        self._membership.start()
+        self._unlisten = self._database.writer.listen_afar(self._heard)
         self._thread.start()
 
     def wake(self) -> None:
@@ -101,9 +111,21 @@ class Scheduler:
     def close(self) -> None:
         """Stop looking. Attempts go on; the next server finds them."""
         self._closed = True
+        unlisten, self._unlisten = self._unlisten, lambda: None
+        unlisten()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
+        self._membership.close()
+
+    def _heard(self, notices: list[Notice]) -> None:
+        """Another server has stored a job, or cancelled one."""
+        if any(notice.kind in {"job", MISSED} for notice in notices):
+            self.wake()
+
+    def _taken(self) -> None:
+        self._left = True
+        self.wake()
 
     # --- the thread ---
 
@@ -128,12 +150,21 @@ class Scheduler:
 
     def _pass(self) -> float | None:
         """In how many seconds to look again, unasked; None: not before something happens."""
+        if self._left:
+            self._left = False
+            try:
+                self._clear_up()
+            except Exception:
+                self._left = True
+                raise
         with self._database.read() as session:
-            active = snapshot.active_attempts(session)
+            active = snapshot.active_attempts(session, self._membership.mine)
         for attempt in active:
             try:
                 self._follow(attempt)
                 self._trouble.pop(attempt.id, None)
+            except LeaseLostError as error:
+                logger.warning("%s", error)
             except Exception as error:  # what one attempt's files hold must not hold up the others
                 if self._trouble.get(attempt.id) != repr(error):
                     logger.exception("attempt %d cannot be followed; trying again", attempt.id)
@@ -153,9 +184,13 @@ class Scheduler:
         now = time.time_ns()
         with self._database.read() as session:
             waiting = self._queue.read(session, now)
-            state = snapshot.state(session, waiting, self.inventory, self._aside, paused=self._paused)
+            state = snapshot.state(
+                session, waiting, self.inventory, self._membership.place, self._aside, paused=self._paused
+            )
             self._retry_unix_ns = snapshot.next_retry(session, now)
         said = {queued.job.id: queued.said for queued in waiting}
+        demands = {queued.job.id: queued.job.demand for queued in waiting}
+        says = self._membership.has(QUEUE)
         changed, waits = False, []
         for job_id, error in () if self._paused else self._queue.unreadable.items():
             self._database.writer.run(partial(changes.unreadable, job_id=job_id, message=str(error)))
@@ -165,14 +200,28 @@ class Scheduler:
                 case Start():
                     self._starter.start(instruction)
                     changed = True
-                case Wait() if said.get(instruction.job_id) != instruction.text:
+                case Wait():
                     waits.append(instruction)
                 case Refuse():
-                    self._database.writer.run(partial(changes.refuse, instruction=instruction))
-                    changed = True
-        if waits:
-            self._database.writer.run(partial(changes.wait, instructions=waits))
+                    if self._refuse(instruction, demands[instruction.job_id]):
+                        changed = True
+                    else:
+                        waits.append(_for_another(instruction))
+        # Each server knows its own devices, so two would correct each other for ever.
+        if says and (new := [wait for wait in waits if said.get(wait.job_id) != wait.text]):
+            self._database.writer.run(partial(changes.wait, instructions=new))
         return changed
+
+    def _refuse(self, instruction: Refuse, demand: Demand) -> bool:
+        """End a job that can run nowhere; whether it is so."""
+
+        def write(session: Session) -> bool:
+            if self._membership.elsewhere(session, demand) is not None:
+                return False
+            changes.refuse(session, instruction)
+            return True
+
+        return self._database.writer.run(write)
 
     def _follow(self, attempt: Attempt) -> None:
         handle = changes.handle_of(attempt) or self._find(attempt)
@@ -180,34 +229,55 @@ class Scheduler:
             return
         report = self._executor.poll(handle)
         if isinstance(report, Ended):
-            self._database.writer.run(partial(changes.close, attempt_id=attempt.id, end=report))
+            self._write(attempt.id, partial(changes.close, attempt_id=attempt.id, end=report))
             self._asked.pop(attempt.id, None)
             self._redirected.discard(attempt.id)
             self._preempted.discard(attempt.id)
             self._due = True
             if not report.sealed:
+                self._drained.add(attempt.id)
                 self._drain.add(handle.directory)
         elif attempt.state == State.STOPPING_CANCELLED:
             self._press(attempt.id, handle, report)
         elif changes.events_of(State(attempt.state), report):
-            self._database.writer.run(partial(changes.progress, attempt_id=attempt.id, report=report))
+            self._write(attempt.id, partial(changes.progress, attempt_id=attempt.id, report=report))
         if isinstance(report, Ended):
             return
         if attempt.state == State.PREEMPTING and attempt.id not in self._preempted:
             self._executor.preempt(handle)
             self._preempted.add(attempt.id)
-        if attempt.id not in self._redirected:  # maybe from an earlier life
+        if isinstance(report, Running) and attempt.id not in self._redirected:  # maybe from an earlier life
             self._executor.redirect(handle, self._url)
             self._redirected.add(attempt.id)
+
+    def _clear_up(self) -> None:
+        """Of attempts that had ended when they were taken: what runs still ends (somebody cancelled it while nobody saw
+        it), and what lies in their spools is sent."""
+        left = select(Attempt).where(
+            self._membership.mine, Attempt.state.in_(ENDED), Attempt.sealed.is_(False)
+        )
+        self._redirected.clear()
+        with self._database.read() as session:
+            attempts = session.scalars(left).all()
+        for attempt in attempts:
+            if attempt.id not in self._drained:
+                self._drained.add(attempt.id)
+                if (handle := changes.handle_of(attempt)) is not None:
+                    self._executor.stop(handle, force=True)
+                self._drain.add(Path(attempt.directory))
+
+    def _write(self, attempt_id: int, write: Callable[[Session], None]) -> None:
+        """Raises LeaseLostError where the attempt is another server's by now."""
+        self._membership.run_for(attempt_id, write)
 
     def _find(self, attempt: Attempt) -> Handle | None:
         """An earlier server's life ended between placing and launching: did it start, or not?"""
         handle = self._executor.find(Path(attempt.directory))
         if handle is None:
-            self._database.writer.run(partial(changes.interrupted, attempt_id=attempt.id))
+            self._write(attempt.id, partial(changes.interrupted, attempt_id=attempt.id))
             self._due = True
         else:
-            self._database.writer.run(partial(changes.launched, attempt_id=attempt.id, handle=handle))
+            self._write(attempt.id, partial(changes.launched, attempt_id=attempt.id, handle=handle))
         return handle
 
     def _press(self, attempt_id: int, handle: Handle, report: Running) -> None:
@@ -218,3 +288,11 @@ class Scheduler:
             self._executor.stop(handle)
         elif time.monotonic() - asked > (SEND_S if report.phase == "stopping" else STOP_S):
             self._executor.stop(handle, force=True)
+
+
+def _for_another(refused: Refuse) -> Wait:
+    """A job that only another server can place."""
+    text = "it waits for another server: the one that says this has too few devices for it"
+    return Wait(
+        job_id=refused.job_id, position=1, reason=Reason.WAITING_FOR_DEVICES, text=text, blocked_by=()
+    )

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session, joinedload
 
 from backend.db.models import Attempt, Job
 from backend.lifecycle import ACTIVE, State
 from backend.scheduler import decide
+from backend.scheduler.place import Place
 from engine.errors import UserError
 from engine.plan.job import ClusterSpec
 from engine.plan.serde import from_plain
@@ -79,20 +80,21 @@ def next_retry(session: Session, now_unix_ns: int) -> int | None:
     return session.scalar(select(func.min(Job.retry_unix_ns)).where(*waits))
 
 
-def active_attempts(session: Session) -> Sequence[Attempt]:
-    """Attempts that hold devices, each with its job's name and state."""
+def active_attempts(session: Session, which: ColumnElement[bool]) -> Sequence[Attempt]:
+    """Attempts that hold devices, of those, each with its job's name and state."""
     job = joinedload(Attempt.job).load_only(Job.name, Job.state, raiseload=True)
-    query = select(Attempt).where(Attempt.state.in_(ACTIVE)).options(job)
+    query = select(Attempt).where(Attempt.state.in_(ACTIVE), which).options(job)
     return session.scalars(query.order_by(Attempt.id)).all()
 
 
-def occupied(session: Session) -> dict[str, decide.Occupant]:
-    """Device id to who holds it."""
+def occupied(session: Session, place: Place) -> dict[str, decide.Occupant]:
+    """Device id to who holds it; also who runs on this machine on slots of another server."""
     alone = Job.spec["cluster"]["alone"].as_boolean()
-    query = select(Attempt.devices, Job.id, Job.name, alone).join(Job).where(Attempt.state.in_(ACTIVE))
+    query = select(Attempt.devices, Attempt.home, Job.id, Job.name, alone).join(Job)
+    here = query.where(Attempt.state.in_(ACTIVE), place.devices).order_by(Attempt.id)
     return {
-        device: decide.Occupant(job_id=job_id, job_name=name, alone=bool(is_alone))
-        for devices, job_id, name, is_alone in session.execute(query.order_by(Attempt.id))
+        place.device(home, device): decide.Occupant(job_id=job_id, job_name=name, alone=bool(is_alone))
+        for devices, home, job_id, name, is_alone in session.execute(here)
         for device in devices
     }
 
@@ -101,6 +103,7 @@ def state(
     session: Session,
     queue: Sequence[Queued],
     inventory: decide.Inventory,
+    place: Place,
     aside: Mapping[str, decide.Occupant],
     *,
     paused: bool,
@@ -109,6 +112,6 @@ def state(
     return decide.State(
         queued=tuple(waiting.job for waiting in queue),
         inventory=inventory,
-        occupied={**aside, **occupied(session)},
+        occupied={**aside, **occupied(session, place)},
         paused=paused,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,8 +20,10 @@ from backend.db.models import Attempt, Job
 from backend.executors.base import Ended, Executor, Ingest, LaunchError
 from backend.ingest import new_token, token_sha256
 from backend.lifecycle import Reason, State
-from backend.scheduler import changes, record
+from backend.scheduler import changes, record, snapshot
+from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Start
+from backend.scheduler.membership import LeaseLostError
 from engine.errors import UserError
 from engine.launch import CHECKPOINTS, prepare
 from engine.plan.cluster import parties
@@ -44,8 +47,11 @@ class _Stored:
 class Starter:
     """Carries out `Start`."""
 
-    def __init__(self, database: Database, executor: Executor, data_dir: Path, url: str) -> None:
+    def __init__(
+        self, database: Database, executor: Executor, membership: Alone, data_dir: Path, url: str
+    ) -> None:
         self._database = database
+        self._membership = membership
         self._executor = executor
         self._data_dir = data_dir
         self._url = url
@@ -82,7 +88,15 @@ class Starter:
         ) as error:  # whatever it is: a job that stayed `placing` would be placed again and again
             self._close(attempt.id, Path(attempt.directory), error)
         else:
-            writer.run(partial(changes.launched, attempt_id=attempt.id, handle=handle))
+            self._write(attempt.id, partial(changes.launched, attempt_id=attempt.id, handle=handle))
+
+    def _write(self, attempt_id: int, write: Callable[[Session], None]) -> None:
+        """Write down what became of the launch, unless another server has taken the attempt meanwhile: that one has
+        found what was launched, or made sure that nothing is (`Executor.find`)."""
+        try:
+            self._membership.run_for(attempt_id, write)
+        except LeaseLostError as error:
+            logger.warning("the launch of attempt %d is another server's: %s", attempt_id, error)
 
     def _close(self, attempt_id: int, directory: Path, error: Exception) -> None:
         """The attempt was not launched: end it, and its job, with the reason."""
@@ -96,14 +110,18 @@ class Starter:
             message=str(error) if known else f"{type(error).__name__}: {error}",
             ended_unix_ns=time.time_ns(),
         )
-        self._database.writer.run(partial(changes.close, attempt_id=attempt_id, end=end))
+        self._write(attempt_id, partial(changes.close, attempt_id=attempt_id, end=end))
 
     def _add_attempt(
         self, session: Session, granted: Start, stored: _Stored, token: str, epoch: int
     ) -> Attempt | None:
-        """The new attempt; None where the job does not wait any more."""
+        """The new attempt; None where the job does not wait any more, or another server was faster."""
         job = session.get_one(Job, granted.job_id)
-        if job.state != State.QUEUED:
+        if (
+            job.state != State.QUEUED
+            or not self._membership.lives(session)
+            or self._taken(session, granted, stored)
+        ):
             return None
         number = 1 + len(job.attempts)
         attempt = Attempt(
@@ -118,9 +136,21 @@ class Starter:
             devices=[device.id for device in granted.devices],
             device_models=[device.model for device in granted.devices],
             created_unix_ns=epoch,
+            server_id=self._membership.id,
+            home=self._membership.place.home or None,
+            view=self._membership.place.view,
+            called=self._membership.called,
         )
         record.place(session, job, attempt)
         return attempt
+
+    def _taken(self, session: Session, granted: Start, stored: _Stored) -> bool:
+        """Whether somebody has its devices, or its solitude, since the decision was made: servers beside one another
+        decide at once, and place in turn."""
+        held = snapshot.occupied(session, self._membership.place)
+        if any(device.id in held for device in granted.devices):
+            return True
+        return bool(held) and (stored.job.cluster.alone or any(occupant.alone for occupant in held.values()))
 
 
 def _stored(row: Job) -> _Stored:

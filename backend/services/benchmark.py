@@ -2,7 +2,7 @@
 real server, its large job's telemetry coming in all the while, one page that listens, and every list and figure asked
 for again and again. Exit code 1 where a full run misses an aim.
 
-Run: `python -m backend.services.benchmark` (--quick: a tenth of the data).
+Run: `python -m backend.services.benchmark` (--quick: a tenth of the data; --database postgres).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import httpx
 import numpy as np
 
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.executors.environment import inherited
+from backend.ingest.benchmark_store import NAMES, store
 from backend.services.benchmark_asked import AIM_MS, Asked, requests
 from backend.services.benchmark_fill import PER_LAYER, WORKERS, Large, add_large, add_others, live
 from engine.benchmarks.harness.report import Report, arguments
@@ -40,9 +40,11 @@ START_LIMIT_S = 120
 
 
 @contextmanager
-def served(directory: Path) -> Iterator[str]:
-    """The address of a real server on that data, which starts no jobs."""
+def served(directory: Path, database_url: str | None = None) -> Iterator[str]:
+    """The address of a real server on that data, which starts no jobs; the database is a SQLite there, or another."""
     ours = {"TRAINYARD_DATA_DIR": str(directory), "TRAINYARD_SCHEDULER": "0"}
+    if database_url is not None:
+        ours["TRAINYARD_DATABASE_URL"] = database_url
     command = [sys.executable, "-m", "backend.cli.main", "serve", "--port", "0"]
     with subprocess.Popen(command, env=inherited() | ours, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -130,6 +132,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, help="default: 5,000, --quick: 500")
     parser.add_argument("--rounds", type=int, help="default: 20, --quick: 4")
     parser.add_argument("--only", default="", help="only requests whose name holds this")
+    parser.add_argument("--database", choices=list(NAMES), default="sqlite", help="that holds them")
     found = parser.parse_args()
     for name, whole, short in (("events", 10**7, 10**6), ("jobs", 5_000, 500), ("rounds", 20, 4)):
         if getattr(found, name) is None:
@@ -139,7 +142,9 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     given = options()
-    with Report("lists", "Lists and figures with much data", "How fast do they answer?", given) as report:
+    name = "lists" if given.database == "sqlite" else f"lists-{given.database}"
+    title = f"Lists and figures with much data in {NAMES[given.database]}"
+    with Report(name, title, "How fast do they answer?", given) as report:
         report.plan(
             [
                 f"one job of {given.layers:,} layers and {given.events:,} events, {given.jobs:,} others",
@@ -147,17 +152,20 @@ def main() -> None:
             ],
             minutes=1.5 if given.quick else 8,
         )
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "trainyard.db"
-            database = Database(sqlite_url(path))
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            store(given.database, Path(directory)) as opened,
+        ):
+            database = Database(opened.url)
             begin = time.perf_counter()
             others = add_others(database, given.jobs)
             filled = time.perf_counter()
             large = add_large(
-                database, given.layers, given.events, home=path.parent / "jobs", baseline=others[-1]
+                database, given.layers, given.events, home=Path(directory) / "jobs", baseline=others[-1]
             )
             took = time.perf_counter() - filled
             rival = add_large(database, given.layers, given.layers * PER_LAYER * WORKERS * RIVAL_STEPS)
+            held = opened.bytes(database)
             database.close()
             events = large.steps * large.layers * PER_LAYER * WORKERS
             report.table(
@@ -168,7 +176,7 @@ def main() -> None:
                         events,
                         large.steps,
                         given.jobs,
-                        path.stat().st_size / 1e6,
+                        held / 1e6,
                         filled - begin,
                         took,
                         events / took,
@@ -176,7 +184,7 @@ def main() -> None:
                 ],
             )
             asked = [each for each in requests(large, rival, others) if given.only in each.name]
-            with served(Path(directory)) as url, Traffic(url, large) as traffic:
+            with served(Path(directory), opened.url) as url, Traffic(url, large) as traffic:
                 ask(url, asked, given.rounds, 0.0 if given.quick else 0.05)
         if traffic.failed:
             raise RuntimeError(f"a batch was refused: {traffic.failed}")

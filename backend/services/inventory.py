@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from backend.db import Database, models
 from backend.lifecycle import State
 from backend.scheduler import decide, snapshot
+from backend.scheduler.alone import Alone
 from backend.schemas import jobs
 from backend.schemas.catalogue import Device, Queue, Waiting
 from backend.services.times import moment, moment_or_none
@@ -23,13 +24,24 @@ from engine.plan.serde import from_plain
 class Inventory:
     """What the scheduler has to give, as the API shows it."""
 
-    def __init__(self, database: Database, inventory: decide.Inventory) -> None:
+    def __init__(self, database: Database, inventory: decide.Inventory, membership: Alone) -> None:
         self._database = database
+        self._membership = membership
+        self._place = membership.place
         self._inventory = inventory
 
     def check(self, spec: JobSpec) -> decide.Kind:
-        """The kind of device that a job gets. Raises UserError for one that could never be placed here."""
-        return decide.check_demand(decide.Demand.of(spec.cluster, spec.fidelity), self._inventory)
+        """The kind of device that a job gets. Raises UserError for one that could never be placed, here or on another
+        server of this database."""
+        demand = decide.Demand.of(spec.cluster, spec.fidelity)
+        try:
+            return decide.check_demand(demand, self._inventory)
+        except UserError:
+            with self._database.read() as session:
+                kind = self._membership.elsewhere(session, demand)
+            if kind is None:
+                raise
+            return kind
 
     def computes_on(self, spec: JobSpec) -> decide.Kind:
         """What the job's workers would compute on if it were not rehearsed; where the machine has too few devices for
@@ -42,7 +54,7 @@ class Inventory:
     def held(self) -> dict[str, decide.Occupant]:
         """Device id to the job that holds it now."""
         with self._database.read() as session:
-            return snapshot.occupied(session)
+            return snapshot.occupied(session, self._place)
 
     def ran(self, start_ns: int, end_ns: int) -> list[str]:
         """Names of the jobs that held devices at some time between two moments (Unix, in ns), the oldest first."""
@@ -59,7 +71,7 @@ class Inventory:
     def devices(self) -> list[Device]:
         """Every device, and who holds it since when."""
         with self._database.read() as session:
-            held = _holders(session)
+            held = self._holders(session)
         return [
             Device(
                 name=device.id,
@@ -107,7 +119,10 @@ class Inventory:
             retry_at=moment_or_none(job.retry_unix_ns),
         )
 
-
-def _holders(session: Session) -> dict[str, models.Attempt]:
-    """Device id to the attempt that holds it."""
-    return {device: attempt for attempt in snapshot.active_attempts(session) for device in attempt.devices}
+    def _holders(self, session: Session) -> dict[str, models.Attempt]:
+        """Device id to the attempt that holds it."""
+        return {
+            self._place.device(attempt.home, device): attempt
+            for attempt in snapshot.active_attempts(session, self._place.devices)
+            for device in attempt.devices
+        }

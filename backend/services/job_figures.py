@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from sqlalchemy import Select, or_, select
@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 class JobFigures:
     """Keeps the stored figures current."""
 
-    def __init__(self, database: Database, views: Views) -> None:
+    def __init__(self, database: Database, views: Views, turn: Callable[[], bool] = lambda: True) -> None:
+        """`turn`: whether this server is the one that keeps them."""
         self._database = database
         self._views = views
         self._looking = threading.Lock()
@@ -40,13 +41,16 @@ class JobFigures:
         self._seen = 0
         """Newest notice that was looked at."""
         self._due: set[str] = set()
-        self.watch = Watch(database, "job-figures", self.look, pace_s=PACE_S)
+        self.watch = Watch(database, "job-figures", self.look, pace_s=PACE_S, turn=turn, begin=self._begin)
 
     def start(self) -> None:
-        """Begin with what an earlier life left."""
-        with self._database.read() as session:
-            self._seen, self._due = newest(session), set(session.scalars(_stale()))
+        """Begin with what an earlier life left, or another server."""
         self.watch.start()
+
+    def _begin(self) -> None:
+        with self._looking, self._database.read() as session:
+            self._seen = newest(session)
+            self._due |= set(session.scalars(_stale()))
 
     def close(self) -> None:
         """Stop; the next server goes on."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from backend.db import Database, models, uuid7
+from backend.db import Database, models, notify, uuid7
 from backend.figures import answers
 from backend.figures.base import Labels
 from backend.figures.compare import By
@@ -107,6 +107,7 @@ class Races:
             session.add(row)
             session.flush()
             _add_outs(session, row.id, outs)
+            notify(session, None, stored_races.CHANGED, {"race_id": row.id})
             return row.id, True
 
         race_id, new = self._database.writer.run(write)
@@ -132,6 +133,7 @@ class Races:
                 raise Conflict(f"race {race_id} was changed meanwhile. Ask again")
             row.spec, row.state, row.ended_unix_ns = to_plain(spec), stored_races.RUNNING, None
             _add_outs(session, race_id, outs)
+            notify(session, None, stored_races.CHANGED, {"race_id": race_id})
 
         self._database.writer.run(write)
         self._changed()

@@ -2,15 +2,15 @@
 
 A thread (`services/watch.py`) wakes when a state was committed, and looks at every race that runs: where no job of it
 is under way, it submits the next one. All that it knows is in the database, and a job's submission is repeated under
-one key, so that a server that died in between goes on without a second job. One race runs at a time: its jobs compete
-for the machine.
+one key, so that a server that died in between goes on without a second job. Of several servers one does it, and another
+one where that is gone. One race runs at a time: its jobs compete for the machine.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from sqlalchemy import or_, select
@@ -27,7 +27,7 @@ from backend.services.jobs import Jobs
 from backend.services.remarks import ended_so
 from backend.services.removal import DELETED
 from backend.services.stored import race_of
-from backend.services.stored_races import FAILED, FINISHED, RUNNING
+from backend.services.stored_races import CHANGED, FAILED, FINISHED, RUNNING
 from backend.services.watch import Watch
 from engine.errors import UserError
 from engine.plan.plan import MessageCost
@@ -39,13 +39,22 @@ logger = logging.getLogger(__name__)
 class Racing:
     """Submits the jobs of races."""
 
-    def __init__(self, database: Database, jobs: Jobs) -> None:
+    def __init__(
+        self,
+        database: Database,
+        jobs: Jobs,
+        turn: Callable[[], bool] = lambda: True,
+        check: Callable[[Session], None] = lambda _session: None,
+    ) -> None:
+        """`turn`: whether this server is the one that does it. `check(session)` raises, inside of a transaction, where
+        another one has taken it over."""
         self._database = database
+        self._check = check
         self._jobs = jobs
         self._unreadable: set[str] = set()
         """Races of other versions, each named in the log once."""
         # What its job records comes many times a second, and does not let a race go on.
-        self._watch = Watch(database, "racing", self._look, kinds=("job", DELETED))
+        self._watch = Watch(database, "racing", self._look, kinds=("job", DELETED, CHANGED), turn=turn)
 
     def start(self) -> None:
         """Begin with the races that an earlier life left."""
@@ -126,6 +135,7 @@ class Racing:
             return
 
         def write(session: Session) -> bool:
+            self._check(session)
             race = session.get(models.Race, race_id)
             if race is None or race.state != RUNNING:
                 return False
@@ -146,6 +156,7 @@ class Racing:
 
     def _leave_out(self, race_id: str, cell: Cell, reason: str) -> None:
         def write(session: Session) -> None:
+            self._check(session)
             key = (race_id, cell.member, cell.condition)
             if session.get(models.Race, race_id) is not None and session.get(models.RaceOut, key) is None:
                 session.add(
@@ -158,6 +169,7 @@ class Racing:
 
     def _finish(self, race_id: str, spec: RaceSpec) -> None:
         def write(session: Session) -> None:
+            self._check(session)
             race = session.get(models.Race, race_id)
             # Members that were added meanwhile still have to run.
             if race is not None and race.state == RUNNING and len(race.spec["members"]) == len(spec.members):

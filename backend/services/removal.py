@@ -48,7 +48,7 @@ def remove(database: Database, job: models.Job) -> Deletion | None:
     deadline, deleted = time.monotonic() + WITHIN_S, 0
     for attempt in job.attempts:
         for table in tables:
-            while rows := database.writer.run(partial(_portion, table=table, attempt_id=attempt.id)):
+            while rows := database.writer.run(partial(portion, table=table, attempt_id=attempt.id)):
                 deleted += rows
                 if time.monotonic() > deadline and (left := _left(database, job, tables)):
                     database.writer.run(lambda session: _say_partly(session, job.id))
@@ -88,7 +88,7 @@ def _check(job: models.Job) -> None:
         )
 
 
-def _portion(session: Session, table: Table, attempt_id: int) -> int:
+def portion(session: Session, table: Table, attempt_id: int) -> int:
     """Delete the first rows of one attempt; how many, 0 once there are none."""
     size = PORTION_OF_BATCHES if table is models.Batch.__table__ else PORTION
     mine = table.c.attempt_id == attempt_id

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -68,7 +68,8 @@ class _Measured:
 class SpeedUps:
     """Keeps the stored speed-ups current."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, turn: Callable[[], bool] = lambda: True) -> None:
+        """`turn`: whether this server is the one that measures."""
         self._database = database
         self._looking = threading.Lock()
         """One look at a time; never held by a request."""
@@ -78,13 +79,23 @@ class SpeedUps:
         """Jobs to measure as soon as their time has come."""
         self._measured: dict[str, float] = {}
         """When each was last, on the monotonic clock."""
-        self.watch = Watch(database, "speed-ups", partial(self.look, at_once=False), pace_s=PACE_S)
+        self.watch = Watch(
+            database,
+            "speed-ups",
+            partial(self.look, at_once=False),
+            pace_s=PACE_S,
+            turn=turn,
+            begin=self._begin,
+        )
 
     def start(self) -> None:
-        """Begin with what an earlier life left unmeasured."""
-        with self._database.read() as session:
-            self._seen, self._due = newest(session), set(session.scalars(_stale()))
+        """Begin with what an earlier life, or another server, left unmeasured."""
         self.watch.start()
+
+    def _begin(self) -> None:
+        with self._looking, self._database.read() as session:
+            self._seen = newest(session)
+            self._due |= set(session.scalars(_stale()))
 
     def close(self) -> None:
         """Stop; the next server goes on."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Protocol
 
 from backend.db import Database
 from backend.executors.registry import make_executor
 from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
+from backend.scheduler.membership import FIGURES, RACES, RETENTION, SPEED_UPS, member
 from backend.services import lock
 from backend.services.access import Access
 from backend.services.audit import Audit
@@ -36,6 +39,7 @@ from backend.services.predicting import Predictor
 from backend.services.profiles import Profiles
 from backend.services.races import Races
 from backend.services.racing import Racing
+from backend.services.retention import Retention
 from backend.services.speed_ups import SpeedUps
 from backend.services.staleness import StalenessReader
 from backend.services.telemetry import Telemetry
@@ -57,7 +61,8 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         access = await asyncio.to_thread(Access, database, settings)
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices, settings.rehearsals)
-        inventory = Inventory(database, devices)
+        membership = await asyncio.to_thread(member, database, settings.data_dir, address, devices)
+        inventory = Inventory(database, devices, membership)
         views = Views()
         drawing = Drawing(settings.url, settings.figure_processes)
         stack.push_async_callback(asyncio.to_thread, drawing.close)
@@ -75,16 +80,17 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         hub = Hub(database, views, kept=settings.notices_kept)
         await hub.start()
         stack.push_async_callback(hub.stop)
-        speed_ups = SpeedUps(database)
-        await asyncio.to_thread(speed_ups.start)
-        stack.push_async_callback(asyncio.to_thread, speed_ups.close)
-        job_figures = JobFigures(database, views)
-        await asyncio.to_thread(job_figures.start)
-        stack.push_async_callback(asyncio.to_thread, job_figures.close)
+        # Who looks after no jobs is no member: what one server does for all, it does by itself.
+        turn: Callable[[str], bool] = membership.has if settings.scheduler else lambda _role: True
+        speed_ups = SpeedUps(database, partial(turn, SPEED_UPS))
+        await _begin(stack, speed_ups)
+        job_figures = JobFigures(database, views, partial(turn, FIGURES))
+        await _begin(stack, job_figures)
         scheduler = Scheduler(
             database=database,
             executor=make_executor(settings.executor),
             inventory=devices,
+            membership=membership,
             data_dir=settings.data_dir,
             url=settings.ingest_url or address,
             paused=settings.paused,
@@ -92,16 +98,21 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         profiles = Profiles(settings.data_dir / "profiles", database, planner, inventory, scheduler.aside)
         stack.callback(profiles.close)
         if settings.scheduler:
-            await asyncio.to_thread(scheduler.start)
-            stack.push_async_callback(asyncio.to_thread, scheduler.close)
+            await _begin(stack, scheduler)
         jobs = Jobs(database, planner, views, changed=scheduler.wake)
-        racing = Racing(database, jobs)
+        racing = Racing(database, jobs, partial(turn, RACES), partial(membership.check, role=RACES))
         if settings.scheduler:
-            await asyncio.to_thread(racing.start)
-            stack.push_async_callback(asyncio.to_thread, racing.close)
+            for wake in (speed_ups.watch.wake, job_figures.watch.wake, racing.wake):
+                membership.listen(wake)
+                wake()
+            await _begin(stack, racing)
         races = Races(
             database, planner, jobs, drawing, commit=await asyncio.to_thread(commit), changed=racing.wake
         )
+        if settings.telemetry_days is not None:
+            retention = Retention(database, settings.telemetry_days, partial(turn, RETENTION))
+            membership.listen(retention.watch.wake)
+            await _begin(stack, retention.watch)
         yield Context(
             settings=settings,
             access=access,
@@ -126,3 +137,17 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             speed_ups=speed_ups,
             hub=hub,
         )
+
+
+class _Runs(Protocol):
+    """What has threads of its own."""
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+async def _begin(stack: AsyncExitStack, service: _Runs) -> None:
+    """Start it, and end it with the rest."""
+    await asyncio.to_thread(service.start)
+    stack.push_async_callback(asyncio.to_thread, service.close)

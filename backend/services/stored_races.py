@@ -26,6 +26,8 @@ from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
 
 RUNNING, FINISHED, FAILED, CANCELLED = "running", "finished", "failed", "cancelled"
+CHANGED = "race"
+"""Kind of the notice that there is a new race, or new members of one."""
 
 
 def find(session: Session, race_id: str) -> models.Race:

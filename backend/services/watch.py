@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from backend.db import Database, WriterError
+from backend.db import MISSED, Database, WriterError
 from backend.db.models import Notice
 
 AGAIN_S = 5.0
@@ -50,9 +50,12 @@ class Watch:
         *,
         pace_s: float = 0.0,
         kinds: Collection[str] | None = None,
+        turn: Callable[[], bool] = lambda: True,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
         """`pace_s`: commits that come within this time are looked at together. Only notices of these `kinds` are looked
-        at, where they are given."""
+        at, where they are given. `turn`: whether this server is the one that looks; `begin` is called before its first
+        look, and again before the first one after another server did."""
         self.pace_s = pace_s
         self.again_s = AGAIN_S
         self.closed = threading.Event()
@@ -60,7 +63,10 @@ class Watch:
         self._database = database
         self._look = look
         self._wake = threading.Event()
-        self._kinds = kinds
+        self._kinds = None if kinds is None else {*kinds, MISSED}
+        self._turn = turn
+        self._begin = begin
+        self._begun = False
         self._unlisten: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
 
@@ -85,6 +91,15 @@ class Watch:
         if self._thread.is_alive():
             self._thread.join()
 
+    def _looked(self) -> float | None:
+        if not self._turn():
+            self._begun = False
+            return None
+        if not self._begun:
+            self._begin()
+            self._begun = True
+        return self._look()
+
     def _loop(self) -> None:
         pause: float | None = None
         while True:
@@ -95,7 +110,7 @@ class Watch:
             if self.closed.is_set():  # `close` may have set both between the wait and the clearing
                 return
             try:
-                pause = self._look()
+                pause = self._looked()
             except WriterError as error:
                 logger.info("%s: %s; trying again", self._thread.name, error)
                 pause = self.again_s

@@ -19,11 +19,13 @@ from backend.executors import local, process
 from backend.services import describing
 from backend.services.racing import Racing
 from backend.settings import Settings
+from tests import databases
 from tests.backend import warm
 from tests.backend.guarded import application, browser
 from tests.backend.house import House
 from tests.backend.live_server import LiveServer
-from tests.postgres import Cluster, cluster
+from tests.databases import KINDS, POSTGRESQL, SQLITE, on_postgresql, url_of
+from tests.postgres import Cluster
 
 CPU_DEVICES = 4
 STARTED_ANEW = {"test_descriptions", "test_description_forks"}
@@ -49,7 +51,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     )
     in_soak = item.path.stem in ON_SQLITE and getattr(item, "originalname", "") not in ON_BOTH
-    if parameters.get("new_url") == "postgresql" and in_soak:
+    if parameters.get("new_url") == POSTGRESQL and in_soak and not on_postgresql():
         item.add_marker(pytest.mark.soak)
 
 
@@ -69,10 +71,9 @@ def descriptions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Cluster]:
+def postgres() -> Cluster:
     """A PostgreSQL."""
-    with cluster() as running:
-        yield running
+    return databases.postgres()
 
 
 @pytest.fixture(scope="session")
@@ -83,14 +84,12 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture(scope="session", params=("sqlite", pytest.param("postgresql", marks=pytest.mark.soak)))
-def settings_for(
-    request: pytest.FixtureRequest, descriptions: Path, migrated: Path
-) -> Callable[[Path], Settings]:
-    """Makes settings of an application that keeps its data in a folder: of SQLite, and then of PostgreSQL."""
+@pytest.fixture(scope="session")
+def settings_for(descriptions: Path, migrated: Path) -> Callable[[Path], Settings]:
+    """Makes settings of an application that keeps its data in a folder."""
 
     def make(data_dir: Path) -> Settings:
-        url = None if request.param == "sqlite" else request.getfixturevalue("postgres").new_schema()
+        url = url_of(data_dir)
         if url is None:
             shutil.copy(migrated, data_dir / migrated.name)
         (data_dir / "cache").symlink_to(descriptions)
@@ -144,13 +143,12 @@ def live(
         yield server
 
 
-@pytest.fixture(scope="module", params=("sqlite", "postgresql"))
+@pytest.fixture(scope="module", params=KINDS)
 def new_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
     """Makes URLs of databases that are empty: of SQLite, and then the same tests of PostgreSQL."""
-    if request.param == "sqlite":
+    if request.param == SQLITE:
         return lambda: sqlite_url(tmp_path_factory.mktemp("db") / "trainyard.db")
-    postgres: Cluster = request.getfixturevalue("postgres")
-    return postgres.new_schema
+    return databases.postgres().new_schema
 
 
 @pytest.fixture(scope="module")

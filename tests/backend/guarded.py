@@ -15,13 +15,15 @@ from backend.app import create_app
 from backend.db import Database, models, uuid7
 from backend.settings import Settings
 from tests.backend.job_specs import JSON
+from tests.databases import url_of
 
 TOKEN = "Gr3en-eggs_and.ham"
 WITH_TOKEN = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def application(data_dir: Path, token: str | None = TOKEN, **more: object) -> FastAPI:
-    settings = Settings(data_dir=data_dir, cpu_devices=2, scheduler=False, token=token, **more)  # type: ignore[arg-type]
+    given = {"database_url": url_of(data_dir), "token": token, **more}
+    settings = Settings(data_dir=data_dir, cpu_devices=2, scheduler=False, **given)  # type: ignore[arg-type]
     return create_app(settings)
 
 

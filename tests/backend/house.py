@@ -17,6 +17,7 @@ from backend.lifecycle import ENDED
 from backend.scheduler import record
 from backend.scheduler.decide import Device, Inventory
 from backend.scheduler.loop import Scheduler
+from backend.scheduler.membership import member
 from engine.plan.serde import to_plain
 from tests.backend.executor_attempts import MODEL, PLAN, job, programs_executor, until
 from tests.backend.ingest_server import IngestServer
@@ -37,12 +38,15 @@ class House:
         self.database = Database(self._database_url)
         self.ingest = IngestServer(self.database, self.port)
         self.port = self.ingest.port
+        inventory = Inventory(
+            devices=tuple(Device(id=f"cpu:{i}", kind="cpu", name=f"slot {i}") for i in range(cpus))
+        )
+        self.membership = member(self.database, self.directory, self.ingest.url, inventory)
         self.scheduler = Scheduler(
             database=self.database,
             executor=programs_executor(),
-            inventory=Inventory(
-                devices=tuple(Device(id=f"cpu:{i}", kind="cpu", name=f"slot {i}") for i in range(cpus))
-            ),
+            inventory=inventory,
+            membership=self.membership,
             data_dir=self.directory,
             url=self.ingest.url,
             paused=paused,

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from tests.backend import forks, warm
 from tests.backend.forked import WARM_PROGRAMS, Forked
+from tests.databases import url_of
 from tests.lanes import require
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +33,10 @@ def environment(**settings: object) -> dict[str, str]:
     """The environment with these settings (`data_dir` becomes TRAINYARD_DATA_DIR) and no others of ours."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
     settings = {"description_forks": False, **settings}  # tests have their own (warm.py)
-    return kept | {f"TRAINYARD_{name.upper()}": str(value) for name, value in settings.items()}
+    if "data_dir" in settings and "database_url" not in settings:
+        settings["database_url"] = url_of(Path(str(settings["data_dir"])))
+    given = {name: str(value) for name, value in settings.items() if value is not None}
+    return kept | {f"TRAINYARD_{name.upper()}": value for name, value in given.items()}
 
 
 def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:

@@ -29,6 +29,7 @@ from tests.backend.executor_attempts import until
 from tests.backend.guarded import TOKEN, WITH_TOKEN
 from tests.backend.job_specs import JSON, job_spec
 from tests.backend.live_server import ROOT, LiveServer, environment, run
+from tests.databases import url_of
 
 pytestmark = pytest.mark.usefixtures("server_lane")
 LIMIT_S = 120.0
@@ -234,7 +235,9 @@ def test_the_compose_file_wants_a_token_and_publishes_on_loopback() -> None:
 def test_a_program_that_is_both_server_and_client_works_with_and_without(
     tmp_path: Path, token: str | None
 ) -> None:
-    wanted = Settings(data_dir=tmp_path, port=0, cpu_devices=2, scheduler=False, token=token)  # type: ignore[arg-type]
+    wanted = Settings(
+        data_dir=tmp_path, database_url=url_of(tmp_path), port=0, cpu_devices=2, scheduler=False, token=token
+    )  # type: ignore[arg-type]
     with (
         BackgroundServer(wanted) as server,
         Client(server.settings.address, token=wanted.own_token) as client,
@@ -247,7 +250,14 @@ def test_a_program_that_is_both_server_and_client_works_with_and_without(
 
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)])
 def test_only_a_proxy_that_is_named_says_who_guesses(tmp_path: Path, proxies: tuple[str, ...]) -> None:
-    wanted = Settings(data_dir=tmp_path, port=0, scheduler=False, token=TOKEN, proxies=proxies)  # type: ignore[arg-type]
+    wanted = Settings(
+        data_dir=tmp_path,
+        database_url=url_of(tmp_path),
+        port=0,
+        scheduler=False,
+        token=TOKEN,
+        proxies=proxies,
+    )  # type: ignore[arg-type]
     with BackgroundServer(wanted) as server, httpx.Client(trust_env=False) as stranger:
         answers = [
             stranger.get(

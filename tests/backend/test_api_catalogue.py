@@ -21,6 +21,7 @@ from engine.strategies import STRATEGIES
 from engine.telemetry.definitions import DEFINITIONS
 from tests.backend.conftest import CPU_DEVICES
 from tests.backend.job_specs import job_spec
+from tests.databases import url_of
 
 
 def undescribed(schema: dict[str, Any]) -> list[str]:
@@ -136,7 +137,10 @@ def test_a_server_without_its_page_says_how_to_build_it(tmp_path_factory: pytest
     from backend.settings import Settings  # noqa: PLC0415
 
     folder = tmp_path_factory.mktemp("page")
-    settings = Settings(data_dir=folder / "data", scheduler=False, frontend_dir=folder / "dist")
+    data_dir = folder / "data"
+    settings = Settings(
+        data_dir=data_dir, database_url=url_of(data_dir), scheduler=False, frontend_dir=folder / "dist"
+    )
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
         answer = client.get("/jobs")
         assert answer.status_code == 503

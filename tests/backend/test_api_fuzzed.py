@@ -29,6 +29,7 @@ from tests.backend.api_document import DOCUMENT
 from tests.backend.job_specs import submit
 from tests.backend.live_server import LiveServer
 from tests.backend.recorded_run import record_run
+from tests.databases import url_of
 
 EXAMPLES = (pytest.param(2, id="few"), pytest.param(60, id="many", marks=pytest.mark.soak))
 """Of each operation, right and wrong ones each."""
@@ -63,7 +64,7 @@ def known(
     """A server, and the id of a job whose events it has."""
     data_dir = tmp_path_factory.mktemp("fuzzed")
     (data_dir / "cache").symlink_to(descriptions)
-    settings = Settings(data_dir=data_dir, cpu_devices=4, scheduler=False)
+    settings = Settings(data_dir=data_dir, database_url=url_of(data_dir), cpu_devices=4, scheduler=False)
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as api:
         planned = submit(api, "planned")["id"]
         database = api.app.state.context.database  # type: ignore[attr-defined]

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.figures.registry import FIGURES
 from backend.services.benchmark_fill import PER_LAYER, WORKERS, Large, add_large, add_others, worker_step
 from engine.telemetry.batch import TABLES, Batch, decode, encode
 from tests.backend.live_server import LiveServer
+from tests.databases import opened_by
 
 LAYERS, STEPS = 6, 8
 TRIES = (pytest.param(60, id="few"), pytest.param(1_000, id="many", marks=pytest.mark.soak))
@@ -36,7 +36,7 @@ NASTY: tuple[Any, ...] = (
 @pytest.fixture(scope="module")
 def served(server_lane: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveServer, Large]]:
     data_dir = tmp_path_factory.mktemp("fuzzed-batches")
-    database = Database(sqlite_url(data_dir / "trainyard.db"))
+    database = Database(opened_by(data_dir))
     add_others(database, 2)
     large = add_large(database, LAYERS, LAYERS * PER_LAYER * WORKERS * STEPS)
     database.close()

@@ -14,6 +14,7 @@ from backend.app import create_app, openapi
 from backend.settings import Settings
 from tests.backend.api_document import DOCUMENT
 from tests.backend.live_server import LiveServer
+from tests.databases import url_of
 
 WRITES = [
     (method, path)
@@ -72,7 +73,13 @@ def test_loopback_is_known(api: TestClient, host: str) -> None:
 
 
 def test_further_hosts_are_a_setting(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path, cpu_devices=2, scheduler=False, allowed_hosts=("lab.example",))
+    settings = Settings(
+        data_dir=tmp_path,
+        database_url=url_of(tmp_path),
+        cpu_devices=2,
+        scheduler=False,
+        allowed_hosts=("lab.example",),
+    )
     with TestClient(create_app(settings), base_url="http://lab.example") as client:
         assert client.get("/api/v1/health").status_code == 200
 

@@ -16,6 +16,7 @@ from backend.settings import Settings
 from tests.backend.api_document import DOCUMENT
 from tests.backend.job_specs import JSON
 from tests.backend.live_server import LiveServer
+from tests.databases import url_of
 
 PATHS = {
     re.sub(r"\{attempt\}", "1", re.sub(r"\{\w+\}", "x", path)): {method.upper() for method in operations}
@@ -49,7 +50,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         path.write_text("text")
         at = parsedate_to_datetime(WRITTEN).timestamp()
         os.utime(path, (at, at))
-    settings = Settings(data_dir=data_dir, frontend_dir=data_dir / "dist", scheduler=False)
+    settings = Settings(
+        data_dir=data_dir, database_url=url_of(data_dir), frontend_dir=data_dir / "dist", scheduler=False
+    )
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as client:
         yield client
 

@@ -15,7 +15,6 @@ import pytest
 
 from backend.client import ApiError, Client
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.executors import process
 from backend.executors.base import Running
 from backend.lifecycle import Reason
@@ -24,7 +23,7 @@ from tests.backend.held_jobs import NEVER, held_spec, let_go
 from tests.backend.ingest_server import TOKEN, add_attempt
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer, run
-from tests.postgres import Cluster
+from tests.databases import opened_by
 from tests.small_disk import small_disk
 
 pytestmark = pytest.mark.usefixtures("server_lane")
@@ -60,22 +59,6 @@ def test_a_second_server_on_the_same_database_is_refused(tmp_path: Path) -> None
     assert f"process {server.process.pid} at {server.url}" in second.stderr
     assert "TRAINYARD_DATABASE_URL" in second.stderr
     assert "Traceback" not in second.stderr
-
-
-def test_a_second_server_on_the_same_postgresql_is_refused(tmp_path: Path, postgres: Cluster) -> None:
-    url = postgres.new_database()
-    with LiveServer(tmp_path / "one", scheduler=False, database_url=url) as server:
-        second = run("serve", "--port", "0", data_dir=tmp_path / "two", database_url=url)
-        assert second.returncode == 2, second.stderr
-        assert f"process {server.process.pid} at {server.url}" in second.stderr
-        assert "Traceback" not in second.stderr
-        server.process.kill()
-        server.process.wait()
-    with (
-        LiveServer(tmp_path / "two", scheduler=False, database_url=url) as third,
-        Client(third.url) as client,
-    ):
-        assert client.health().status == "ok", "whoever is killed holds nothing"
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
@@ -218,7 +201,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_submission(live: LiveServer) ->
 
 
 def test_a_process_that_leaves_in_the_middle_of_a_batch(live: LiveServer) -> None:
-    database = Database(sqlite_url(live.data_dir / "trainyard.db"))
+    database = Database(opened_by(live.data_dir))
     attempt = add_attempt(database)
     database.close()
     headers = {"Content-Type": "application/octet-stream", "Authorization": f"Bearer {TOKEN}"}

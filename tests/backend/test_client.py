@@ -17,12 +17,12 @@ from backend import connection
 from backend.cli.top import SHOWN, look
 from backend.client import ApiError, Client, ServerUnreachableError
 from backend.db import Database, models
-from backend.db.engine import sqlite_url
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
 from tests.backend.executor_attempts import until
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
+from tests.databases import opened_by
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def move(session: Session, states: dict[str, str]) -> None:
 def test_what_runs_is_seen_above_a_long_queue(tmp_path: Path) -> None:
     with LiveServer(tmp_path, scheduler=False, warm_jobs=True) as server, Client(server.url) as client:
         runs, ends = client.submit(job_spec("runs")), client.submit(job_spec("ends"))
-        database = Database(sqlite_url(tmp_path / "trainyard.db"))
+        database = Database(opened_by(tmp_path))
         database.writer.run(
             lambda session: move(session, {runs.id: "running", ends.id: "stopping_cancelled"})
         )

@@ -11,10 +11,10 @@ from sqlalchemy import delete, insert
 from sqlalchemy.orm import Session
 
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.db.models import StepRow
 from backend.figures.progress import STEP, StepCache, grouped
 from backend.services.benchmark_fill import add_others
+from tests.databases import opened_by
 
 WORKERS, STEPS = 3, 200
 JOB, ATTEMPT = "a job", 1
@@ -23,7 +23,7 @@ Row = dict[str, float | None]
 
 def filled(tmp_path: Path, *without: int) -> Database:
     """Three attempts with steps of their own, some of which have none."""
-    database = Database(sqlite_url(tmp_path / "trainyard.db"))
+    database = Database(opened_by(tmp_path))
     add_others(database, 3)
     database.writer.run(
         lambda session: session.execute(delete(StepRow).where(StepRow.attempt_id.in_(without)))

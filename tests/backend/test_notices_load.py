@@ -13,13 +13,13 @@ import pytest
 from sqlalchemy.orm import Session
 
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.db.models import Job
 from backend.db.writer import notify
 from backend.services import notices
 from backend.services.benchmark_fill import add_others
 from backend.services.notices import Hub
 from backend.services.views import Views
+from tests.databases import opened_by
 
 WAIT_S = 120.0
 JOBS, CHANGES, PER_S, CLIENTS = 120, 4, 200, 6
@@ -48,7 +48,7 @@ def test_whoever_comes_and_goes_sees_every_jobs_last_state_and_ids_that_only_gro
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "PACE_S", 0.02)  # more deliveries that fall into somebody's return
-    database = Database(sqlite_url(tmp_path / "trainyard.db"))
+    database = Database(opened_by(tmp_path))
     jobs = add_others(database, JOBS)
 
     def writer() -> None:
@@ -109,7 +109,7 @@ def test_who_does_not_read_is_cut_off_and_misses_nothing_when_it_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "QUEUE", 10)
-    database = Database(sqlite_url(tmp_path / "trainyard.db"))
+    database = Database(opened_by(tmp_path))
     jobs = add_others(database, 30)
 
     async def story() -> tuple[list[str], list[str]]:
@@ -145,7 +145,7 @@ def test_who_caught_up_further_than_what_was_handed_out_hears_nothing_twice(
 ) -> None:
     """It read the newest notice from the database, left, and is back before that one is delivered."""
     monkeypatch.setattr(notices, "PACE_S", 0.05)
-    database = Database(sqlite_url(tmp_path / "trainyard.db"))
+    database = Database(opened_by(tmp_path))
     first, second = add_others(database, 2)
 
     async def scenario() -> list[tuple[int, str]]:

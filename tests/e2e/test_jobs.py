@@ -12,10 +12,10 @@ from playwright.sync_api import expect
 
 from backend.client import ApiError, Client
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.services.benchmark_fill import add_others
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
+from tests.databases import opened_by
 from tests.e2e.conftest import new_context
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def full(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A server that starts nothing, with hundreds of jobs."""
     directory = tmp_path_factory.mktemp("full")
     (directory / "cache").symlink_to(server.data_dir / "cache")
-    database = Database(sqlite_url(directory / "trainyard.db"))
+    database = Database(opened_by(directory))
     add_others(database, JOBS)
     database.close()
     with LiveServer(directory, scheduler=False, warm_jobs=True) as running:

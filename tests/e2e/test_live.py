@@ -12,13 +12,13 @@ from playwright.sync_api import expect
 
 from backend.client import Client
 from backend.db import Database
-from backend.db.engine import sqlite_url
 from backend.ingest.accept import accept
 from backend.services.benchmark_fill import Large, add_large, worker_step
 from engine.telemetry.batch import decode, encode
 from tests.backend.held_jobs import NEVER, held_spec, let_go
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
+from tests.databases import opened_by
 from tests.e2e.complete import with_all_telemetry
 from tests.e2e.conftest import new_context
 from tests.e2e.drawn import said
@@ -50,7 +50,7 @@ def queued(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """A server's address, where two races of two run behind a queue of more jobs than a page asks for."""
     directory = tmp_path_factory.mktemp("queued")
     (directory / "cache").symlink_to(server.data_dir / "cache")
-    database = Database(sqlite_url(directory / "trainyard.db"))
+    database = Database(opened_by(directory))
     jobs: list[Large] = []
     for number in range(4):
         baseline = jobs[-1].job_id if number % 2 else None

@@ -8,6 +8,7 @@ from backend.db.models.notices import Notice
 from backend.db.models.people import Token, User
 from backend.db.models.races import Race, RaceOut, RaceRun
 from backend.db.models.rollups import DetailedStep, LayerWait, StalenessCount, StalenessWindow, TransferTotal
+from backend.db.models.servers import Role, ServerRow
 from backend.db.models.sign_ins import SignIn
 from backend.db.models.speed_ups import SpeedUpRow
 from backend.db.models.telemetry import Batch, DroppedDetail, LayerTotal, Link, LinkBin, Metric, StepRow
@@ -31,6 +32,8 @@ __all__ = [
     "Race",
     "RaceOut",
     "RaceRun",
+    "Role",
+    "ServerRow",
     "SignIn",
     "SpeedUpRow",
     "StalenessCount",

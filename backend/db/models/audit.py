@@ -45,7 +45,7 @@ APPEND_ONLY = {
         "FOR EACH ROW EXECUTE FUNCTION audit_refuse()",
     ),
 }
-"""What makes a database refuse to change or to delete a row of it; migration 0015 runs the same."""
+"""What makes a database refuse to change or to delete a row of it; migration 0017 runs the same."""
 for _dialect, _statements in APPEND_ONLY.items():
     for _statement in _statements:
         event.listen(AuditEntry.__table__, "after_create", DDL(_statement).execute_if(dialect=_dialect))

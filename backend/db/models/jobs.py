@@ -63,6 +63,7 @@ class Attempt(Base):
     __table_args__ = (
         UniqueConstraint("job_id", "number"),
         Index(None, "state"),
+        Index(None, "server_id"),
         {"sqlite_autoincrement": True},
     )
 
@@ -86,6 +87,14 @@ class Attempt(Base):
     device_models: Mapped[list[str] | None]
     """What each of them is, e.g. `NVIDIA H200`; empty text where the machine does not say. None: nobody asked, before
     this column was there."""
+    server_id: Mapped[str | None] = mapped_column(String(36))
+    """The server that looks after it; None: none does now. (No foreign key: SQLite would get it only by making the
+    table anew.)"""
+    home: Mapped[str | None] = mapped_column(String(36))
+    """Of the server that placed it, whose devices these are; so is `view`. None: an older version placed it."""
+    view: Mapped[str | None] = mapped_column(String(120))
+    called: Mapped[str | None] = mapped_column(Text)
+    """The server that placed it or looked after it last, as people call it."""
     supervisor_boot_id: Mapped[str | None] = mapped_column(String(64))
     supervisor_pid: Mapped[int | None]
     supervisor_start: Mapped[BigInt | None]
@@ -98,6 +107,8 @@ class Attempt(Base):
     created_unix_ns: Mapped[BigInt]
     started_unix_ns: Mapped[BigInt | None]
     ended_unix_ns: Mapped[BigInt | None]
+    forgotten_unix_ns: Mapped[BigInt | None]
+    """When what it recorded by layer and by link was removed, as it was old; None: it is there."""
 
     job: Mapped[Job] = relationship(back_populates="attempts")
 

@@ -11,7 +11,7 @@ from sqlalchemy import SmallInteger
 from sqlalchemy.orm import Mapped
 
 from backend.db.models.base import Base, BigInt
-from backend.db.models.telemetry import CLUSTERED, attempt_key, key
+from backend.db.models.telemetry import CLUSTERED, PARTED, attempt_key, key
 
 STEP_FACTOR = 8
 STEP_LEVELS = 5
@@ -22,7 +22,7 @@ class LayerWait(Base):
     """How long all workers together computed nothing because a version of a layer had not arrived."""
 
     __tablename__ = "layer_waits"
-    __table_args__ = CLUSTERED
+    __table_args__ = CLUSTERED | PARTED
 
     attempt_id: Mapped[int] = attempt_key()
     level: Mapped[int] = key(SmallInteger)
@@ -36,7 +36,7 @@ class TransferTotal(Base):
     """How long a party's sends and its receives took, added up."""
 
     __tablename__ = "transfer_totals"
-    __table_args__ = CLUSTERED
+    __table_args__ = CLUSTERED | PARTED
 
     attempt_id: Mapped[int] = attempt_key()
     level: Mapped[int] = key(SmallInteger)
@@ -52,7 +52,7 @@ class DetailedStep(Base):
     """A step of which a party sent detailed events."""
 
     __tablename__ = "detailed_steps"
-    __table_args__ = CLUSTERED
+    __table_args__ = CLUSTERED | PARTED
 
     attempt_id: Mapped[int] = attempt_key()
     step: Mapped[int] = key()
@@ -63,7 +63,7 @@ class StalenessCount(Base):
     """How many of a worker's contributions to a layer were applied at that staleness, in the whole attempt."""
 
     __tablename__ = "staleness_counts"
-    __table_args__ = CLUSTERED
+    __table_args__ = CLUSTERED | PARTED
 
     attempt_id: Mapped[int] = attempt_key()
     layer: Mapped[int] = key(SmallInteger)
@@ -76,7 +76,7 @@ class StalenessWindow(Base):
     """How many of a worker's contributions, to whichever layer, were applied at that staleness in a window of time."""
 
     __tablename__ = "staleness_windows"
-    __table_args__ = CLUSTERED
+    __table_args__ = CLUSTERED | PARTED
 
     attempt_id: Mapped[int] = attempt_key()
     level: Mapped[int] = key(SmallInteger)

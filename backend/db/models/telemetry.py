@@ -12,6 +12,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 from backend.db.models.base import Base, BigInt
 
 CLUSTERED = {"sqlite_with_rowid": False}
+PARTED = {"postgresql_partition_by": "RANGE (attempt_id)"}
+"""See `backend/db/partitions.py`."""
 
 
 def attempt_key() -> Mapped[int]:
@@ -26,7 +28,7 @@ class Batch(Base):
     """One batch as it was received: the evidence that everything else is made from."""
 
     __tablename__ = "batches"
-    __table_args__ = (Index(None, "attempt_id", "first_step", "last_step"),)
+    __table_args__ = (Index(None, "attempt_id", "first_step", "last_step"), PARTED)
 
     attempt_id: Mapped[int] = attempt_key()
     party: Mapped[int] = key(SmallInteger)
@@ -85,7 +87,7 @@ class LayerTotal(Base):
     """Totals of all events of one party, step, layer, kind and track; layer -1 is "no layer"."""
 
     __tablename__ = "layer_totals"
-    __table_args__ = CLUSTERED
+    __table_args__ = CLUSTERED | PARTED
 
     attempt_id: Mapped[int] = attempt_key()
     step: Mapped[int] = key()
@@ -105,7 +107,7 @@ class LinkBin(Base):
     """Bytes of one party's interface in one direction and one bin of time, by layer."""
 
     __tablename__ = "link_bins"
-    __table_args__ = CLUSTERED
+    __table_args__ = CLUSTERED | PARTED
 
     attempt_id: Mapped[int] = attempt_key()
     level: Mapped[int] = key(SmallInteger)
@@ -125,7 +127,7 @@ class DroppedDetail(Base):
     """Events that a batch counts in its totals and does not hold, for want of room."""
 
     __tablename__ = "dropped_details"
-    __table_args__ = CLUSTERED
+    __table_args__ = CLUSTERED | PARTED
 
     attempt_id: Mapped[int] = attempt_key()
     party: Mapped[int] = key(SmallInteger)

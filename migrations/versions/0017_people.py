@@ -1,6 +1,6 @@
 """users, tokens, audit, who made a job or a race; sign_ins belong to a token: everybody signs in once more.
 
-Revision: 0015, after 0014.
+Revision: 0017, after 0016.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from alembic import op
 
 from backend.db.models.audit import APPEND_ONLY
 
-revision = "0015"
-down_revision = "0014"
+revision = "0017"
+down_revision = "0016"
 branch_labels = None
 depends_on = None
 

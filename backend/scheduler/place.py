@@ -1,0 +1,71 @@
+"""Where a server is: its data directory, and whose processes and devices it sees."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, or_, true
+
+from backend.db import uuid7
+from backend.db.models import Attempt
+from backend.executors.process import boot_id
+from backend.private import file as make_private
+
+NAME = "server.id"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The place of one server."""
+
+    home: str
+    """Of its data directory: stays over restarts, also of the machine. Empty where no other server can be."""
+    view: str
+    """Of the kernel's life, and the process namespace in it."""
+    shared: bool = True
+    """There may be servers elsewhere. False: whatever is in the database is here."""
+
+    @classmethod
+    def of(cls, data_dir: Path, *, shared: bool) -> Place:
+        """That of a server with this directory. Raises OSError where it cannot be written."""
+        namespace = Path("/proc/self/ns/pid").readlink()
+        home = _home(data_dir) if shared else ""
+        return cls(home=home, view=f"{boot_id()} {namespace}", shared=shared)
+
+    @property
+    def devices(self) -> ColumnElement[bool]:
+        """Attempts that may hold devices of this place: those placed here, and those on the same machine."""
+        if not self.shared:
+            return true()
+        kernel = self.view.partition(" ")[0]
+        return or_(Attempt.home.is_(None), Attempt.home == self.home, Attempt.view.startswith(kernel))
+
+    def device(self, attempt_home: str | None, device: str) -> str:
+        """What this place calls a device that an attempt of another home holds: GPUs are the machine's, slots each
+        server's own."""
+        own = not self.shared or attempt_home in {None, self.home} or device.startswith("cuda")
+        return device if own else f"{device} of {attempt_home}"
+
+    def sees(self, attempt: Attempt) -> bool:
+        """Whether an attempt's processes and files can be seen from here."""
+        if not self.shared or attempt.home in {None, self.home}:
+            return True
+        jobs = Path(attempt.directory).parents[1:2]  # above the job's folder, which may not be there yet
+        return attempt.view == self.view and all(
+            os.access(path, os.R_OK | os.W_OK | os.X_OK) for path in jobs
+        )
+
+
+def _home(data_dir: Path) -> str:
+    """The directory's id, which is made with the first server there."""
+    path = data_dir / NAME
+    make_private(path)
+    held = path.read_text(encoding="ascii", errors="replace").strip()
+    try:
+        return str(UUID(held))
+    except ValueError:
+        path.write_text(f"{(made := uuid7())}\n", encoding="ascii")
+        return made
