@@ -191,6 +191,7 @@ class WorkerCuts:
         self._every = launch.cut_every
         self._total = total_steps
         self._model = model
+        self._built = model_state.Built(model)
         self._held = held
         self._device = device
         self._first = rank == 0
@@ -204,7 +205,9 @@ class WorkerCuts:
         return steps % self._every == 0 and steps < self._total
 
     def take(self, done: Done) -> None:
-        """Capture, and begin to write; this worker holds what the last step has made."""
+        """Capture, and begin to write; this worker holds what the last step has made. Raises TrainingError for a model
+        that has changed so that nobody could go on with it."""
+        self._built.check(self._model, done.steps)
         self._writer.wait()
         held, part = self._held, Part()
         last = done.last
