@@ -63,7 +63,7 @@ evaluated after the others had ended; it shares too few blocks with the others; 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Placed:
     """One member by one criterion."""
 
     member: int
@@ -87,7 +87,7 @@ class Judged:
     name: Name
     at: float | None
     """The time in s, or the number of samples, at which scores are compared; None for the other two."""
-    places: tuple[Place, ...]
+    places: tuple[Placed, ...]
     blocks: int
     """On how many blocks it rests."""
     absent: Mapping[int, Why]
@@ -104,7 +104,7 @@ class Judged:
         return tuple(place.member for place in self.places if not place.worse)
 
     @property
-    def worse(self) -> tuple[Place, ...]:
+    def worse(self) -> tuple[Placed, ...]:
         """Who is behind for certain."""
         return tuple(place for place in self.places if place.worse)
 
@@ -240,7 +240,7 @@ def _judged(
         behind = max(float(np.mean(gaps)), 0.0) if number else None  # rounding may have a tie below zero
         own = interval_of_mean([known[member][block] for block in over], least=rounding)
         places.append(
-            Place(
+            Placed(
                 member=member,
                 value=_shown(name, mean[member]),
                 interval=own and (_shown(name, own[0]), _shown(name, own[1])),

@@ -3,6 +3,7 @@ would begin, under every strategy. What forward freezes from the beginning train
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,13 @@ BEHIND_A_CUT: dict[str, dict[str, Any]] = {
     "hybrid": {"cut": "3"},
     "model-parallel": {"stages": 2},
 }
-HERE = ("p3", "ddp", "decentralized-async")
-"""One for each kind of replica; the others stand in `soak`."""
+HERE = ("p3", "ddp", "hybrid", "late-multiply")
+"""One for each kind of who looks; the others stand in `soak`."""
 
+
+
+def rows(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=[] if name in HERE else [pytest.mark.soak]) for name in names]
 
 def spec_of(strategy: str, entrypoint: str, workers: int, **options: Any) -> JobSpec:
     of_strategy = {**STRATEGIES, **BEHIND_A_CUT, "decentralized-async": {}}[strategy]
@@ -36,12 +41,7 @@ def spec_of(strategy: str, entrypoint: str, workers: int, **options: Any) -> Job
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    [
-        pytest.param(name, marks=[] if name in HERE else [pytest.mark.soak])
-        for name in (*STRATEGIES, "decentralized-async")
-        if name not in ("fsdp", *BEHIND_A_CUT)
-    ],
+    "strategy", rows(name for name in STRATEGIES if name not in ("fsdp", *BEHIND_A_CUT))
 )
 def test_who_thaws_what_came_frozen_is_told_when_it_would_be_trained(strategy: str, tmp_path: Path) -> None:
     end = run(spec_of(strategy, "model", 1 if strategy in ALONE else 2), tmp_path).end
@@ -57,7 +57,7 @@ def test_fsdp_says_what_both_of_its_remedies_take(tmp_path: Path) -> None:
     assert "Choose ddp, or another strategy, and build the model with it trainable" in end.reason
 
 
-@pytest.mark.parametrize("strategy", BEHIND_A_CUT)
+@pytest.mark.parametrize("strategy", rows(BEHIND_A_CUT))
 def test_so_is_who_does_so_behind_a_cut(strategy: str, tmp_path: Path) -> None:
     """By a hook: on the device nobody looked, and the layer was not trained, without a word."""
     end = run(spec_of(strategy, "by_hook", 2), tmp_path).end
@@ -65,7 +65,7 @@ def test_so_is_who_does_so_behind_a_cut(strategy: str, tmp_path: Path) -> None:
     assert "5.weight was frozen when the model was built, and is to be trained in step 0" in end.reason
 
 
-@pytest.mark.parametrize("strategy", ["single", "p3", "ring-allreduce-overlap", "ddp", "late-multiply"])
+@pytest.mark.parametrize("strategy", rows(["p3", "late-multiply", "ring-allreduce-overlap", "single"]))
 def test_the_remedy_trains_as_a_plain_loop_that_thaws(strategy: str, tmp_path: Path) -> None:
     """Of a model that is built frozen: no decay and no momentum until then, in either."""
     workers = 1 if strategy in ALONE else 2
