@@ -32,8 +32,8 @@ class Built:
         for name in sorted(come) or sorted(self._parameters - parameters):
             how = f"has {name}, which it had not" if name in come else f"has no {name} any more, which it had"
             raise TrainingError(
-                f"after step {steps} the model {how} when it was built: an attempt that goes on from a checkpoint builds"
-                " it anew, and finds what was saved by its name. Let the builder make that change, or leave"
+                f"after step {steps} the model {how} when it was built: who goes on from a checkpoint builds it anew,"
+                " and finds what was saved by its name. Let the builder make that change, or leave"
                 " checkpoint.every_steps out"
             )
 

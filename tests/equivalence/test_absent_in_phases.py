@@ -1,5 +1,5 @@
-"""Exact class, gradients that some workers lack, or all, of layers that PowerSGD sums in two phases: who lacks one takes
-part with what it lost before, and what nobody has is left alone, with what was lost of it."""
+"""Exact class, gradients that some workers lack, or all, of layers that PowerSGD sums in two phases: who lacks one
+takes part with what it lost before, and what nobody has is left alone, with what was lost of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is frozen when the model is built is in no plan, so that who trains it later is told so, in the step in which that
-would begin, under every strategy. What forward freezes from the beginning trains as in plain PyTorch."""
+"""What is frozen when the model is built is in no plan, so that who trains it later is told so, in the step in which
+that would begin, under every strategy. What forward freezes from the beginning trains as in plain PyTorch."""
 
 from __future__ import annotations
 
