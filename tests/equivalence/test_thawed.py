@@ -30,7 +30,7 @@ def rows(names: Iterable[str]) -> list[Any]:
     return [pytest.param(name, marks=[] if name in HERE else [pytest.mark.soak]) for name in names]
 
 def spec_of(strategy: str, entrypoint: str, workers: int, **options: Any) -> JobSpec:
-    of_strategy = {**STRATEGIES, **BEHIND_A_CUT, "decentralized-async": {}}[strategy]
+    of_strategy = {**STRATEGIES, **BEHIND_A_CUT}[strategy]
     return job(
         model={"entrypoint": f"thawed:{entrypoint}", "directory": str(USER_CODE), "options": options},
         strategy={"name": strategy, "options": of_strategy},
