@@ -41,12 +41,12 @@ def expected(run: Run, workers: int) -> dict[str, Tensor]:
         for rank, model in enumerate(models):
             inputs, targets = data.train.batch(shard(indices, rank, workers))
             (task(model, inputs.double(), targets).total / len(indices)).backward()
+        met: list[dict[str, Tensor]] = [{} for _ in models]
         for unit in run.units:
-            meet(unit, models, codecs.get(unit.index))
-        for model, optimizer in zip(models, optimizers, strict=True):
-            for parameter in model.parameters():
-                parameter.grad = getattr(parameter, "met", None)
-                parameter.met = None
+            meet(unit, models, codecs.get(unit.index), met)
+        for model, optimizer, found in zip(models, optimizers, met, strict=True):
+            for name, parameter in model.named_parameters():
+                parameter.grad = found.get(name)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
     return {name: held.detach() for name, held in models[0].state_dict().items()}
@@ -59,8 +59,10 @@ def summed(run: Run, unit: Unit) -> SummedPowerSgd:
     return codec
 
 
-def meet(unit: Unit, models: list[nn.Module], codecs: list[SummedPowerSgd] | None) -> None:
-    """What all come to lies beside the gradients, in `met`: other units have other parts of the same ones."""
+def meet(
+    unit: Unit, models: list[nn.Module], codecs: list[SummedPowerSgd] | None, met: list[dict[str, Tensor]]
+) -> None:
+    """What all come to goes beside the gradients, of which other units have other parts: by worker and name into `met`."""
     named = [dict(model.named_parameters()) for model in models]
     there = [any(each[s.parameter].grad is not None for each in named) for s in unit.segments]
     given = [[part(each[s.parameter].grad, s.start, s.stop) for s in unit.segments] for each in named]
@@ -73,13 +75,11 @@ def meet(unit: Unit, models: list[nn.Module], codecs: list[SummedPowerSgd] | Non
         found = [[torch.empty_like(each) for each in parts] for parts in given]
         for codec, parts in zip(codecs, found, strict=True):
             codec.end(sums, parts, there)
-    for each, parts in zip(named, found, strict=True):
+    for each, parts, mine in zip(named, found, met, strict=True):
         for segment, value, applied in zip(unit.segments, parts, there, strict=True):
-            parameter: Any = each[segment.parameter]
             if applied:
-                if getattr(parameter, "met", None) is None:
-                    parameter.met = torch.zeros_like(parameter)
-                parameter.met.view(-1)[segment.start : segment.stop] = value
+                whole = mine.setdefault(segment.parameter, torch.zeros_like(each[segment.parameter]))
+                whole.view(-1)[segment.start : segment.stop] = value
 
 
 def part(gradient: Tensor | None, start: int, stop: int) -> Tensor:
