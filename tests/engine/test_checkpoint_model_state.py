@@ -86,7 +86,10 @@ def with_statistics(model: Changing) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda m: prune.l1_unstructured(m.linear, "weight", amount=0.5), r"has linear\.weight_orig, which it had not"),
+        (
+            lambda m: prune.l1_unstructured(m.linear, "weight", amount=0.5),
+            r"has linear\.weight_orig, which it had not",
+        ),
         (
             lambda m: parametrize.register_parametrization(m.linear, "weight", nn.Identity()),
             r"has linear\.parametrizations\.weight\.original, which it had not",
@@ -103,5 +106,7 @@ def test_what_has_other_names_than_a_model_that_is_built_anew_is_refused(
     changed = Changing()
     built = model_state.Built(changed)
     change(changed)
-    with pytest.raises(TrainingError, match=rf"after step 4 the model {said} when it was built.* every_steps out"):
+    with pytest.raises(
+        TrainingError, match=rf"after step 4 the model {said} when it was built.*every_steps out"
+    ):
         built.check(changed, 4)

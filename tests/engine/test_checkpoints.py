@@ -152,7 +152,9 @@ def test_a_killed_job_goes_on_and_ends_as_one_without_checkpoints(tmp_path: Path
 @pytest.mark.usefixtures("gang_lane")
 def test_nobody_writes_down_what_a_model_that_is_built_anew_has_no_place_for(tmp_path: Path) -> None:
     model = {"entrypoint": "changing:Pruned", "directory": str(OTHERS)}
-    end = attempt(spec_of(("p3", {}, {"model": model}), tmp_path), tmp_path / "1", tmp_path / "checkpoints").end
+    end = attempt(
+        spec_of(("p3", {}, {"model": model}), tmp_path), tmp_path / "1", tmp_path / "checkpoints"
+    ).end
     assert end.status == "failed"
     assert "after step 4 the model has last.weight_orig, which it had not when it was built" in end.reason
     assert places(tmp_path / "checkpoints") == []

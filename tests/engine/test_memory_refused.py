@@ -1,4 +1,5 @@
-"""What recompute, or through-time, cannot have ends the job with the layer's name, the rule and the remedy, whenever it begins."""
+"""What recompute, or through-time, cannot have ends the job with the layer's name, the rule and the remedy, whenever it
+begins."""
 
 from __future__ import annotations
 
@@ -275,5 +276,7 @@ def test_a_hook_on_a_gradient_that_comes_after_forward_would_be_called_for_each_
         passes.forward = True
         out = layer(torch.randn(3, 2, WIDTH))[0].sum()
         layer.weight_hh_l0.register_hook(lambda gradient: gradient / 2)
-        with pytest.raises(TrainingError, match="hook on its gradient, which through-time would call for each piece"):
+        with pytest.raises(
+            TrainingError, match="hook on its gradient, which through-time would call for each piece"
+        ):
             out.backward()

@@ -62,7 +62,7 @@ def summed(run: Run, unit: Unit) -> SummedPowerSgd:
 def meet(
     unit: Unit, models: list[nn.Module], codecs: list[SummedPowerSgd] | None, met: list[dict[str, Tensor]]
 ) -> None:
-    """What all come to goes beside the gradients, of which other units have other parts: by worker and name into `met`."""
+    """What all come to goes beside the gradients, in `met`, by worker and name: other units have other parts."""
     named = [dict(model.named_parameters()) for model in models]
     there = [any(each[s.parameter].grad is not None for each in named) for s in unit.segments]
     given = [[part(each[s.parameter].grad, s.start, s.stop) for s in unit.segments] for each in named]

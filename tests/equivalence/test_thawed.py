@@ -25,9 +25,9 @@ HERE = ("p3", "ddp", "hybrid", "late-multiply")
 """One for each kind of who looks; the others stand in `soak`."""
 
 
-
 def rows(names: Iterable[str]) -> list[Any]:
     return [pytest.param(name, marks=[] if name in HERE else [pytest.mark.soak]) for name in names]
+
 
 def spec_of(strategy: str, entrypoint: str, workers: int, **options: Any) -> JobSpec:
     of_strategy = {**STRATEGIES, **BEHIND_A_CUT}[strategy]
@@ -40,9 +40,7 @@ def spec_of(strategy: str, entrypoint: str, workers: int, **options: Any) -> Job
     )
 
 
-@pytest.mark.parametrize(
-    "strategy", rows(name for name in STRATEGIES if name not in ("fsdp", *BEHIND_A_CUT))
-)
+@pytest.mark.parametrize("strategy", rows(name for name in STRATEGIES if name not in ("fsdp", *BEHIND_A_CUT)))
 def test_who_thaws_what_came_frozen_is_told_when_it_would_be_trained(strategy: str, tmp_path: Path) -> None:
     end = run(spec_of(strategy, "model", 1 if strategy in ALONE else 2), tmp_path).end
     assert end.status == "failed"

@@ -11,8 +11,8 @@ BEGINS = 2
 
 
 class Thawed(nn.Module):
-    """(n, 1, 8, 8) -> (n, 10). The layer in the middle is trained from step BEGINS on; until then it is frozen, from the
-    beginning (`built`), or by forward alone."""
+    """(n, 1, 8, 8) -> (n, 10). The layer in the middle is trained from step BEGINS on; until then it is frozen, from
+    the beginning (`built`), or by forward alone."""
 
     step: Tensor
 
