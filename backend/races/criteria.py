@@ -71,7 +71,7 @@ evaluated after the others had ended; it shares too few blocks with the others; 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Placed:
     """One member by one criterion."""
 
     member: int
@@ -100,7 +100,7 @@ class Judged:
     name: Name
     at: float | None
     """The time in s, or the number of samples, at which scores are compared; None for the other two."""
-    places: tuple[Place, ...]
+    places: tuple[Placed, ...]
     blocks: int
     """On how many blocks it rests."""
     absent: Mapping[int, Why]
@@ -117,17 +117,17 @@ class Judged:
         return tuple(place.member for place in self.places if not place.worse)
 
     @property
-    def level(self) -> tuple[Place, ...]:
+    def level(self) -> tuple[Placed, ...]:
         """Of whom it is known that they are not behind the first one by a difference that matters."""
         return tuple(place for place in self.places[1:] if not place.worse and not place.unsure)
 
     @property
-    def unsure(self) -> tuple[Place, ...]:
+    def unsure(self) -> tuple[Placed, ...]:
         """Who may be behind by a difference that matters, or not at all."""
         return tuple(place for place in self.places if place.unsure)
 
     @property
-    def worse(self) -> tuple[Place, ...]:
+    def worse(self) -> tuple[Placed, ...]:
         """Who is behind for certain."""
         return tuple(place for place in self.places if place.worse)
 
@@ -272,7 +272,7 @@ def _judged(
             reach = max(behind or 0.0, rules.matters - (behind or 0.0))
             missing = missing_values(interval, len(over), reach, ERROR / pairs)
         places.append(
-            Place(
+            Placed(
                 member=member,
                 value=_shown(name, mean[member]),
                 interval=own and (_shown(name, own[0]), _shown(name, own[1])),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from backend.best_rows import unit
-from backend.races.criteria import Judged, Name, Place, Score, Why
+from backend.races.criteria import Judged, Name, Placed, Score, Why
 from backend.races.spec import FEWEST_ROUNDS
 from backend.rounding import SHARE, SPEED_UP, counted, missing_words, most_missing
 from engine.plan.units_of_measure import format_bytes
@@ -145,7 +145,7 @@ def _count(judged: Judged) -> str:
     return counted(judged.blocks, unit(judged.name))
 
 
-def _behind(judged: Judged, one: Place, names: Sequence[str], score: Score) -> str:
+def _behind(judged: Judged, one: Placed, names: Sequence[str], score: Score) -> str:
     assert one.behind is not None
     assert one.behind_interval is not None
     low, high = (distance(judged.name, score, end) for end in one.behind_interval)

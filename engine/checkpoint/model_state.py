@@ -13,6 +13,30 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from engine.errors import TrainingError
+
+
+class Built:
+    """By which names a model, as it was built, has its parameters, and modules that may have buffers. Another attempt
+    builds it anew, and gives it what was saved by these names."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._parameters = {name for name, _ in model.named_parameters()}
+        self._modules = {name for name, _ in model.named_modules()}
+
+    def check(self, model: nn.Module, steps: int) -> None:
+        """After so many steps. Raises TrainingError where what is to be saved would find no place."""
+        parameters = {name for name, _ in model.named_parameters()}
+        come = parameters - self._parameters
+        come |= {name for name, _ in model.named_buffers() if name.rpartition(".")[0] not in self._modules}
+        for name in sorted(come) or sorted(self._parameters - parameters):
+            how = f"has {name}, which it had not" if name in come else f"has no {name} any more, which it had"
+            raise TrainingError(
+                f"after step {steps} the model {how} when it was built: who goes on from a checkpoint builds it anew,"
+                " and finds what was saved by its name. Let the builder make that change, or leave"
+                " checkpoint.every_steps out"
+            )
+
 
 def described(model: nn.Module) -> str:
     """As JSON. Values of buffers are under the first of their names in `named_buffers`."""

@@ -112,7 +112,8 @@ class Loader:
             alone=alone,
         )
         """Called with the same source, a loader of the same batches for the host: what another process is told."""
-        self._source = source
+        self.source = source
+        """Where samples are read."""
         self._count = source.target_count if isinstance(source, CountingSource) else None
         self._training = training
         self._rank = rank
@@ -137,7 +138,7 @@ class Loader:
 
     def _samples_before(self, rank: int, step: int) -> int:
         epochs, within = divmod(step, self._per_epoch)
-        whole, left = divmod(len(self._source), self._training.global_batch)
+        whole, left = divmod(len(self.source), self._training.global_batch)
         part, last = (
             size // self._workers + (rank < size % self._workers)
             for size in (self._training.global_batch, left)
@@ -164,7 +165,7 @@ class Loader:
         """A batch whose second stage was left."""
 
         def of(micro: MicroBatch) -> MicroBatch:
-            return replace(micro, inputs=of_type(self._dtype, finished(self._source, micro.inputs)))
+            return replace(micro, inputs=of_type(self._dtype, finished(self.source, micro.inputs)))
 
         return replace(batch, micro_batches=[of(micro) for micro in batch.micro_batches])
 
@@ -173,7 +174,7 @@ class Loader:
         training = self._training
         epoch, passed = divmod(first, self._per_epoch)
         while True:
-            order = global_batches(len(self._source), training.global_batch, training.seed, epoch)
+            order = global_batches(len(self.source), training.global_batch, training.seed, epoch)
             turn = Turn(seed=training.seed, epoch=epoch)
             yield from ((turn, indices) for indices in islice(order, passed, None))
             epoch, passed = epoch + 1, 0
@@ -187,7 +188,7 @@ class Loader:
             filled = indices[:1] if empty and self._filler else piece
             if self._seeded:
                 self._seed(turn, filled)
-            inputs, targets = read(self._source, filled, turn, finish=finish)
+            inputs, targets = read(self.source, filled, turn, finish=finish)
             if not empty:
                 counts.append((len(piece), self._checked(targets)))
             parts.append(
@@ -211,8 +212,8 @@ class Loader:
 
     def _seed(self, turn: Turn, indices: np.ndarray) -> None:
         """Before these samples are read: for each where the source reads them one by one, else for the first."""
-        if isinstance(self._source, ItemSource):
-            self._source.before_item = partial(seed_by, turn)
+        if isinstance(self.source, ItemSource):
+            self.source.before_item = partial(seed_by, turn)
         elif len(indices):
             seed_by(turn, int(indices[0]))
 
@@ -230,7 +231,7 @@ class Loader:
         if isinstance(targets, Tensor) and found != targets.numel() and self._count is None:
             raise UserError(
                 "data",
-                type(self._source).__name__,
+                type(self.source).__name__,
                 f"has targets that do not count ({IGNORED}), so no worker knows how many the others have that do",
                 "Give it a method target_count(indices): how many targets of these samples count",
             )

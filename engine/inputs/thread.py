@@ -4,8 +4,9 @@ The thread and the one that trains share the interpreter and, on the CPU, the co
 of the interpreter, a user's own Python code does not. Where preparing takes longer than a step, or is Python, use
 `processes.py`.
 
-Data that draw random numbers are read between the passes: a process has one generator, and from a thread beside them it
-would be chance whether data or model (dropout, say) gets which number.
+Data that draw random numbers, or whose code says that they may (`may_draw.py`), are read between the passes: a process
+has one generator, and from a thread beside them it would be chance whether data or model (dropout, say) gets which
+number.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from engine.inputs.ahead import ahead
 from engine.inputs.drawn import drawn
+from engine.inputs.may_draw import may_draw
 
 if TYPE_CHECKING:
     from engine.inputs.copies import Copied
@@ -34,10 +36,13 @@ def read_ahead(loader: Loader, first: int, *, finish: bool = True) -> Iterator[C
         return batches
     before = drawn()
     batches = _led([next(batches)], batches)
-    if drawn() == before:
-        return ahead(batches, loader.input.prefetch)
-    print("the data draw random numbers: they are not read ahead", flush=True)
-    return batches
+    drew = drawn() != before
+    how = None if drew else may_draw(loader.source)
+    if drew or how is not None:
+        says = "draw random numbers" if drew else f"may draw random numbers ({how})"
+        print(f"the data {says}: they are not read ahead", flush=True)
+        return batches
+    return ahead(batches, loader.input.prefetch)
 
 
 def _led(first: list[Copied], batches: Iterator[Copied]) -> Iterator[Copied]:

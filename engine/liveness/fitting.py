@@ -33,6 +33,7 @@ from engine.budget.verified import Choice, ImpossibleError, within
 from engine.errors import TrainingError, UserError
 from engine.inputs.batch import Tensors, count
 from engine.inputs.task import Task
+from engine.instrumentation.compiled import region_of, regions
 from engine.liveness.blocks import ASKED, Pass, Seen
 from engine.memory.blocks import Asked, Finder
 from engine.plan.budget import Fitted, LayerChoice, impossible
@@ -157,12 +158,14 @@ class Blocks:
         self._wanted = wanted
         self._described = described
         self._samples = count(inputs)
-        free = set(wanted.free)
-        asked = {**fixed, **dict.fromkeys(wanted.free, ASKED)}
+        compiled = regions(model)
+        able = [name for name in wanted.free if region_of(name, compiled) is None]
+        self._able = set(able)
+        asked = {**fixed, **dict.fromkeys(able, ASKED)}
         seen = Pass(model, described, inputs, targets, task, asked).run()[:-1]
-        self._seen = [each for each in seen if each.calls and free.issuperset(each.layers)]
+        self._seen = [each for each in seen if each.calls and self._able.issuperset(each.layers)]
         joined = set[str]()
-        together = {**fixed, **dict.fromkeys(wanted.free, _TOGETHER)}
+        together = {**fixed, **dict.fromkeys(able, _TOGETHER)}
         for found in Finder(model, described, together, lambda name: ACTIVATIONS[name].load()).find():
             joined.update(found.block.layers[1:] if found.row is not None else ())
         self.costs = list(self._costs(joined))
@@ -194,6 +197,7 @@ class Blocks:
         wanted, asked = self._wanted, self.choices(chosen)
         why = {layer: self._why(chosen, at) for at, block in enumerate(self._seen) for layer in block.layers}
         alone = "it is in no block of its own, so that what it saves stays"
+        compiled = "it is in compiled code, which is called as a whole"
         return Fitted(
             budget=budget,
             peak=peak + wanted.beside,
@@ -207,7 +211,7 @@ class Blocks:
                     layer=layer,
                     activations=asked[layer].activations if layer in asked else "keep",
                     options=to_plain(asked[layer].options) if layer in asked else {},
-                    why=why.get(layer, alone),
+                    why=why.get(layer, alone if layer in self._able else compiled),
                 )
                 for layer in wanted.free
             ),

@@ -12,7 +12,8 @@ the two that left before it, which are wanted next, are on their way in.
 
 The memory is written to by nobody between the two: where plain PyTorch would find that out in backward, this does for
 what has not left by then, and has the values that were saved otherwise. That holds for what is written through `.data`,
-too, which nobody counts: without this, backward would have the new values.
+too, which nobody counts: without this, backward would have the new values. (What is saved again after that leaves
+again.)
 
 Never moved: parameters, buffers and the pass's inputs, which are there in any case; tensors of fewer bytes than the
 option `least_bytes`; classes and layouts other than plain dense ones.
@@ -37,6 +38,7 @@ from torch.utils._pytree import tree_leaves
 from engine.axes.memory_options import SwapOptions
 from engine.instrumentation.gate import past_gates
 from engine.instrumentation.module_calls import Around
+from engine.instrumentation.raw_memory import is_given_away, listen, memory_of
 from engine.memory.disk import Disk
 from engine.memory.mechanism import Block, Site
 from engine.memory.nowhere import Nowhere
@@ -116,7 +118,10 @@ class Swap:
         """Addresses of storages that stay."""
         self._noted: set[int] = set()
         """Addresses of others that have stayed in this pass."""
+        self._handed_out: set[int] = set()
+        """Addresses of memories that somebody was given past PyTorch in this pass, where writes are not counted."""
         self._last: ref[_Moved] | None = None
+        listen(self)
 
     def around(self, block: Block, options: SwapOptions) -> Around:
         """See Mechanism."""
@@ -131,11 +136,17 @@ class Swap:
             address_of(tensor) for tensor in held if isinstance(tensor, Tensor) and is_plain(tensor)
         }
         self._noted.clear()
+        self._handed_out.clear()
         self._moved = {key: found for key, found in self._moved.items() if not found[0].expired()}
 
     def close(self) -> None:
         """See Mechanism."""
         self._tier.close()
+
+    def given_away(self, memory: int) -> None:
+        """See raw_memory.Listener. Those on `meta` have no address."""
+        if memory:
+            self._handed_out.add(memory)
 
     def _call(
         self, least: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -171,7 +182,8 @@ class Swap:
         count = 1 + sum((size - 1) * step for size, step in zip(tensor.size(), tensor.stride(), strict=True))
         key = storage._cdata, offset * tensor.element_size(), count * tensor.element_size()
         known = self._moved.get(key)
-        if known is not None and not known[0].expired() and known[1] == tensor._version:
+        same = known is not None and not known[0].expired() and known[1] == tensor._version
+        if known is not None and same and not self._may_be_written_to(tensor):
             moved = known[2]()
             if moved is not None:
                 return moved
@@ -181,6 +193,10 @@ class Swap:
         self._last = ref(moved)
         self._moved[key] = StorageWeakRef(storage), tensor._version, self._last
         return moved
+
+    def _may_be_written_to(self, tensor: Tensor) -> bool:
+        """Uncounted, since it left."""
+        return memory_of(tensor) in self._handed_out or is_given_away(tensor)
 
 
 _TIERS: dict[str, Callable[[str, torch.device, Told], Tier]] = {"cuda": Pinned, "meta": Nowhere}

@@ -41,6 +41,7 @@ from engine.memory.mechanism import Block, Site
 from engine.memory.saving import all_unmoved, autocast_now, memories_of, saves
 
 _KINDS = (nn.LSTM, nn.GRU, nn.RNN)
+_REMEDY = "choose something else for its activations"
 State = tuple[Tensor, ...]
 Gradients = list[Tensor | None]
 
@@ -115,22 +116,26 @@ class _Calls:
 
     def _refuse_hooks(self) -> None:
         """Looked for in each call: a hook may come and go. That of weight_norm makes the weights, for each piece."""
-        layer, remedy = self.layer, "choose something else for its activations"
+        layer = self.layer
         before = [h for h in layer._forward_pre_hooks.values() if not isinstance(h, WeightNorm)]
         if before or layer._forward_hooks or layer._backward_hooks or layer._backward_pre_hooks:
             raise TrainingError(
                 f"{self.block.name} has hooks, which through-time would call for each piece of time, and again in"
-                f" backward. Put what they do into a module around the layer, or {remedy}"
+                f" backward. Put what they do into a module around the layer, or {_REMEDY}"
             )
         if "forward" in vars(layer):
             raise TrainingError(
                 f"{self.block.name} has a forward in place of its class's, which through-time would call for each piece"
-                f" of time, and again in backward. Put what it does into a module around the layer, or {remedy}"
+                f" of time, and again in backward. Put what it does into a module around the layer, or {_REMEDY}"
             )
-        if any(parameter._backward_hooks for parameter in layer.parameters()):
+        self.refuse_gradient_hooks()
+
+    def refuse_gradient_hooks(self) -> None:
+        """Before backward, too: one that has come since would be called for each piece in this very pass."""
+        if any(parameter._backward_hooks for parameter in self.layer.parameters()):
             raise TrainingError(
                 f"{self.block.name} has a parameter with a hook on its gradient, which through-time would call for"
-                f" each piece of time, and again for their sum. Use register_post_accumulate_grad_hook, or {remedy}"
+                f" each piece of time, and again for their sum. Use register_post_accumulate_grad_hook, or {_REMEDY}"
             )
 
     def _refuse_made_weights(self) -> None:
@@ -228,6 +233,7 @@ class _Pass:
                 f"{self.name} goes backward a second time, and its states are gone. Choose something else"
                 " for its activations"
             )
+        self._calls.refuse_gradient_hooks()
         lengths = [piece.shape[self._time] for piece in self._pieces]
         parts: Gradients = [None] * len(lengths)
         if of_out is not None:

@@ -22,6 +22,8 @@ class WaitFinder:
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
+        self._parameters = dict(model.named_parameters())
+        """By the names that they have when the pass begins, which may give them others."""
         self._functions = False
         """Whether a compiled function was entered of which nobody knows what it reads."""
 
@@ -37,7 +39,7 @@ class WaitFinder:
 
     def found(self, layers: Mapping[str, Sequence[ParameterDescription]]) -> dict[str, str]:
         """By path of a layer that is waited for before it is read: when, and why. `layers`: their parameters."""
-        parameters, compiled = dict(self._model.named_parameters()), regions(self._model)
+        parameters, compiled = self._parameters, regions(self._model)
         sharing, gate = Sharing(parameters), Gate(lambda parameter, function: True)
         unwatched = {
             own: why_unwatched(own) for own in {type(parameter) for parameter in parameters.values()}

@@ -35,6 +35,7 @@ from engine.placement.buffers import BuffersByRank
 from engine.placement.edge_codec import EdgeCodec
 from engine.placement.pieces import Piece, Room, edge_header, unpack
 from engine.protocol.messages import Lane, Message, Payload
+from engine.replica.outside import Outside
 from engine.state.choice import Choice
 from engine.state.computation import Computation
 from engine.state.recording import Recording
@@ -91,6 +92,7 @@ class Back:
         self._deterministic = deterministic
         self._deadline_s = deadline_s
         self._buffers = BuffersByRank(back, workers)
+        self._outside = Outside(back)
         self._evaluating = False
         self._forward = False
         """A training pass goes forward."""
@@ -254,6 +256,7 @@ class Back:
         if not training:
             return None
         self._recording.end_forward()
+        self._outside.check(piece.step)
         self._recording.begin_pass(backward=True)
         for layer in self._layers:
             layer.left = len(layer.parameters)

@@ -170,9 +170,11 @@ class ShardedUse:
                     f"{name} was replaced by another tensor in forward, which `fsdp` holds no part of. {_REMEDY}"
                 )
             if parameter.requires_grad != self._trained[name]:
+                how = "frozen" if self._trained[name] else "thawed"
+                also = "" if self._trained[name] else ", and build the model with it trainable"
                 raise TrainingError(
-                    f"{name} was {'frozen' if self._trained[name] else 'thawed'} in forward: `fsdp` keeps to what was"
-                    f" trained when the model was built. {_REMEDY}"
+                    f"{name} was {how} in forward: `fsdp` keeps to what was trained when the model was built."
+                    f" {_REMEDY}{also}"
                 )
             part = isinstance(parameter, DTensor)
             if _hooks(parameter, ours=part, after=part or self._gradients is not None):

@@ -222,6 +222,7 @@ class WorkerCuts:
         self._preemption = Preemption(launch.directory)
         self._total = total_steps
         self._model = model
+        self._built = model_state.Built(model)
         self._held = held
         self._device = device
         self._first = rank == 0
@@ -261,7 +262,8 @@ class WorkerCuts:
 
     def take(self, done: Done) -> bool:
         """Capture, and begin to write; this worker holds what the last step has made. Answers whether training goes on.
-        Collective."""
+        Collective. Raises TrainingError for a model that has changed so that nobody could go on with it."""
+        self._built.check(self._model, done.steps)
         self._writer.wait()
         cut, ends = self._hold(done.steps)
         held, part = self._held, Part()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize, prune
 
 from engine.checkpoint import model_state
 from engine.checkpoint.part import Part
+from engine.errors import TrainingError
 
 
 class Changing(nn.Module):
@@ -64,3 +69,44 @@ def test_buffers_that_were_one_and_have_become_two_keep_their_own_values() -> No
     model_state.give_buffers(fresh, model_state.described(apart), part.under("buffer"))
     assert torch.equal(fresh.one, torch.ones(2))
     assert torch.equal(fresh.same, torch.full((2,), 3.0))
+
+
+def test_what_can_be_gone_on_from_is_not_refused() -> None:
+    changed = Changing()
+    built = model_state.Built(changed)
+    changed()
+    changed.activation = nn.Tanh()
+    built.check(changed, 4)
+
+
+def with_statistics(model: Changing) -> None:
+    model.linear.seen = nn.BatchNorm1d(2, affine=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda m: prune.l1_unstructured(m.linear, "weight", amount=0.5),
+            r"has linear\.weight_orig, which it had not",
+        ),
+        (
+            lambda m: parametrize.register_parametrization(m.linear, "weight", nn.Identity()),
+            r"has linear\.parametrizations\.weight\.original, which it had not",
+        ),
+        (lambda m: setattr(m, "linear", nn.Sequential(m.linear)), r"has linear\.0\.bias, which it had not"),
+        (lambda m: m.register_parameter("scale", nn.Parameter(torch.ones(2))), "has scale, which it had not"),
+        (lambda m: delattr(m, "norm"), r"has no norm\.bias any more, which it had"),
+        (with_statistics, r"has linear\.seen\.num_batches_tracked, which it had not"),
+    ],
+)
+def test_what_has_other_names_than_a_model_that_is_built_anew_is_refused(
+    change: Callable[[nn.Module], object], said: str
+) -> None:
+    changed = Changing()
+    built = model_state.Built(changed)
+    change(changed)
+    with pytest.raises(
+        TrainingError, match=rf"after step 4 the model {said} when it was built.*every_steps out"
+    ):
+        built.check(changed, 4)

@@ -22,6 +22,7 @@ from engine.plan.job import JobSpec
 from tests.jobs import RESIDENTS, Run, describe, job, plan_of
 
 USER_CODE = Path(__file__).parent / "user_code"
+OTHERS = Path(__file__).parents[1] / "equivalence" / "user_code"
 STEPS, EVERY = 12, 4
 SGD = {"name": "sgd", "learning_rate": 0.05}
 DEDICATED = {"servers": 1, "where": "dedicated"}
@@ -193,6 +194,17 @@ def test_a_killed_job_goes_on_and_ends_as_one_without_checkpoints(tmp_path: Path
     again = attempt(spec, tmp_path / "3", folder)
     equal(succeeded(again), expected)
     assert again.launch.resumed in {4, 8}
+
+
+@pytest.mark.usefixtures("gang_lane")
+def test_nobody_writes_down_what_a_model_that_is_built_anew_has_no_place_for(tmp_path: Path) -> None:
+    model = {"entrypoint": "changing:Pruned", "directory": str(OTHERS)}
+    end = attempt(
+        spec_of(("p3", {}, {"model": model}), tmp_path), tmp_path / "1", tmp_path / "checkpoints"
+    ).end
+    assert end.status == "failed"
+    assert "after step 4 the model has last.weight_orig, which it had not when it was built" in end.reason
+    assert places(tmp_path / "checkpoints") == []
 
 
 @pytest.mark.soak

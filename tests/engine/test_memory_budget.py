@@ -354,3 +354,22 @@ def test_where_nothing_can_be_computed_again_it_is_swapped() -> None:
     fitted = found.fit(round(0.92 * most))
     assert {each.activations for each in fitted.layers} <= {"keep", "swap"}
     assert "nothing is computed again: " in fitted.why
+
+
+def partly_compiled() -> nn.Module:
+    inner = [each for _ in range(4) for each in (nn.Linear(256, 256), nn.Tanh())]
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 256), *inner, nn.Linear(256, 10))
+    net[4].compile(backend="eager")
+    return net
+
+
+def test_what_is_compiled_keeps_its_activations_and_others_make_up_for_it() -> None:
+    """No budget was taken: nothing can be done with what such a layer saves."""
+    found = fitter(partly_compiled, images(1024))
+    fitted = found.fit(round(0.95 * found.fit(2**40).peak))
+    chosen = {each.layer: each for each in fitted.layers}
+    assert (chosen["4"].activations, chosen["4"].why) == (
+        "keep",
+        "it is in compiled code, which is called as a whole",
+    )
+    assert any(each.activations != "keep" for each in fitted.layers)

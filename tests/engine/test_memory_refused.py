@@ -1,4 +1,5 @@
-"""What recompute cannot have ends the job with the layer's name, the rule and the remedy, whenever it begins."""
+"""What recompute, or through-time, cannot have ends the job with the layer's name, the rule and the remedy, whenever it
+begins."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from engine.errors import TrainingError
 from tests.memory import install, trained
 from tests.odd_models import WIDTH, Model, Odd
+from tests.pieces_of_time import through_time
 
 REMEDY = "Keep the activations of this layer, or swap them"
 
@@ -265,3 +267,16 @@ def test_what_it_computed_with_and_wrote_to_is_found_out_as_by_plain_pytorch(
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         trained(model, numbers, memory, loss=lambda m, x: m["block"](x).sum())
     memory.close()
+
+
+def test_a_hook_on_a_gradient_that_comes_after_forward_would_be_called_for_each_piece_of_time() -> None:
+    """In the very pass in which it comes: it may be gone before the next one."""
+    layer = nn.GRU(WIDTH, WIDTH)
+    with through_time(layer, slots=2) as passes:
+        passes.forward = True
+        out = layer(torch.randn(3, 2, WIDTH))[0].sum()
+        layer.weight_hh_l0.register_hook(lambda gradient: gradient / 2)
+        with pytest.raises(
+            TrainingError, match="hook on its gradient, which through-time would call for each piece"
+        ):
+            out.backward()

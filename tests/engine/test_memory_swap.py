@@ -167,3 +167,33 @@ def test_the_peak_is_lower(activations: str, most: float, tmp_path: Path) -> Non
         memory.close()
     assert peaks[0] > 16 * 2**18
     assert peaks[1] < most * peaks[0]
+
+
+class WritesUncounted(nn.Module):
+    """What its second factor has computed with is another tensor than what its first one has, in the same memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Parameter(torch.ones(8))
+        self.other = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = x.exp()
+        first = hidden * self.one
+        hidden.data.mul_(0.5)
+        return first + hidden * self.other
+
+
+def test_what_is_saved_again_after_an_uncounted_write_leaves_again(left: list[int], tmp_path: Path) -> None:
+    """It had the values that had left before."""
+    model, inputs = WritesUncounted(), torch.randn(4, 8)
+    memory = install(model, tmp_path, "swap", least_bytes=0)
+    step(model, inputs, memory)
+    found = model.other.grad
+    memory.close()
+    model.zero_grad()
+    model(inputs).square().sum().backward()
+    assert found is not None
+    assert model.other.grad is not None
+    assert torch.equal(found, model.other.grad)
+    assert left == [128, 128]

@@ -38,6 +38,8 @@ class Restless(nn.Module):
         self.calls += 1
         self.seen.append(len(x))
         self.register_buffer("late", x, persistent=False)
+        self.norm.requires_grad_(False)
+        self.frozen.weight.requires_grad_(True)
         self.norm.train()
         found: Tensor = self.norm(x)
         return found
@@ -45,7 +47,7 @@ class Restless(nn.Module):
 
 def test_an_evaluation_leaves_no_trace() -> None:
     model = Restless()
-    model.frozen.train(False)
+    model.frozen.train(False).requires_grad_(False)
     mean = model.mean
     with evaluating(model), looking_with(model, {"mean": torch.ones(3)}):
         assert model.merged
@@ -60,6 +62,7 @@ def test_an_evaluation_leaves_no_trace() -> None:
     assert (float(model.count), model.calls, model.seen, model.none) == (0, 0, [], None)
     assert not hasattr(model, "late")
     assert not model.norm.running_mean.any()  # type: ignore[union-attr]
+    assert [parameter.requires_grad for parameter in model.parameters()] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from torch import Tensor
 
 from engine.plan.job import EvaluationSpec, JobSpec
+from engine.strategies import STRATEGIES as CATALOGUE
 from tests import plain
 from tests.arrays import covering_rows
 from tests.equivalence.against_plain import USER_CODE
@@ -45,6 +46,7 @@ CASES = {
     "penalty": Case(entrypoint="penalty:model"),
     "beyond factors": Case(entrypoint="beyond_factors:build"),
     "own modes": Case(entrypoint="own_state:build", evaluates=True),
+    "thawed later": Case(entrypoint="thawed:model", options={"built": False}),
     "written": Case(entrypoint="writes:model", options={"how": "clamp", "when": 3}, writes=True),
     "maximal norm": Case(entrypoint="writes:looking", writes=True, one_worker=True),
     "compiled": Case(entrypoint="compiled:part", options={"backend": "aot_eager"}),
@@ -72,12 +74,13 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "staleness-aware": {},
     "softsync": {},
     "bounded-staleness": {"bound": 0, "apply": "clock"},
+    "decentralized-async": {"codec": "fp32"},
     "ddp": _BUCKETS,
     "fsdp": {},
     "hybrid": {},
     "model-parallel": {},
 }
-ALONE = ("single", "async-sgd", "staleness-aware")
+ALONE = ("single", "async-sgd", "staleness-aware", "decentralized-async")
 DRIFTING = ("async-sgd", "staleness-aware", "softsync", "bounded-staleness")
 MAY_REFUSE = ("fsdp", "hybrid", "model-parallel")
 """What holds parts of parameters, or of models, cannot express all of it."""
@@ -99,7 +102,12 @@ ROWS = [
     ("central-reduce", "compiled", 2),
     ("softsync", "compiled", 2),
     ("async-sgd", "compiled", 1),
+    ("decentralized-async", "own modes", 1),
 ]
+
+
+def test_every_strategy_of_the_catalogue_is_here() -> None:
+    assert STRATEGIES.keys() == {entry.name for entry in CATALOGUE}
 
 
 def can_express(strategy: str, case: str, workers: int) -> bool:

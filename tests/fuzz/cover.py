@@ -22,7 +22,16 @@ from tests.fuzz.grammar.flows import FLOWS
 from tests.fuzz.grammar.layers import LAYERS
 from tests.fuzz.grammar.losses import LOSSES
 from tests.fuzz.network import Case
-from tests.fuzz.training import ACTIVATIONS, ALONE, HOOKS, NOT_WAITING, OPTIMIZERS, SCHEDULES, STRATEGIES
+from tests.fuzz.training import (
+    ACTIVATIONS,
+    ALONE,
+    HOOKS,
+    NOT_WAITING,
+    OPTIMIZERS,
+    PREPARED,
+    SCHEDULES,
+    STRATEGIES,
+)
 
 EFFECTS = (
     "hook: forward", "hook: value", "hook: backward", "hook: gradient", "hook: accumulated gradient",
@@ -44,6 +53,7 @@ def everything() -> set[str]:
     found |= {f"optimizer: {name}" for name in OPTIMIZERS} | {f"schedule: {name}" for name in SCHEDULES}
     found |= {f"override: {json.dumps(each)}" for each in OVERRIDES}
     found |= {f"activations: {each.get('activations', 'keep')}" for each in ACTIVATIONS}
+    found |= {f"input: {json.dumps(each)}" for each in PREPARED}
     found |= {f"ddp, hook: {each.get('hook', 'none')}" for each in HOOKS} | {
         f"{n}, not waiting" for n in NOT_WAITING
     }
@@ -69,6 +79,7 @@ def had(case: Case) -> set[str]:
     found |= {f"optimizer: {job['optimizer']['name']}", f"schedule: {job['schedule']['name']}"}
     moved = [each for each in job["overrides"] if "activations" in each]
     others = [each for each in job["overrides"] if each not in moved]
+    found.add(f"input: {json.dumps(job.get('input', {}))}")
     found.add(f"activations: {moved[0]['activations'] if moved else 'keep'}")
     found |= {f"override: {json.dumps(others)}", f"micro-batches: {training['micro_batches']}"}
     found.add(f"clipping: {training['clip_norm'] is not None}")

@@ -24,6 +24,7 @@ from tests.fuzz.training import (
     OPTIMIZERS,
     PEERS,
     PLAIN_SGD,
+    PREPARED,
     SCHEDULES,
     STANDSTILL,
     STRATEGIES,
@@ -158,6 +159,8 @@ def _jobs(draw: st.DrawFn, file: File, precision: str) -> tuple[dict[str, Any], 
         job["strategy"] = {"name": name, "options": options}
         job["training"]["deterministic"] = False
         job["evaluation"]["every_epochs"] = None
+    if prepared := draw(st.sampled_from(PREPARED)):
+        job["input"] = prepared
     return job, samples, tests
 
 

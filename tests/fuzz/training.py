@@ -103,6 +103,12 @@ ACTIVATIONS: list[dict[str, Any]] = [
     {"activations": "swap", "activation_options": {"least_bytes": 0}},
 ]
 """What may happen to all that forward saves for backward."""
+PREPARED: list[dict[str, Any]] = [
+    *[{}] * 6,
+    {"prefetch": 0},
+    {"where": "processes", "processes": 1},
+]
+"""Where data may be prepared: nobody draws random numbers there, so that batches are the same."""
 STANDSTILL = 1e-300
 """A learning rate that changes no parameter: workers that go on without their own last updates train as plain PyTorch
 does then only."""

@@ -1,0 +1,120 @@
+"""Whether data may draw random numbers is told from their code, of whatever sample."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from random import choice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
+
+from engine.inputs.build import MapStyleSource
+from engine.inputs.may_draw import may_draw
+
+
+def noise(x: Tensor) -> Tensor:
+    return x + torch.randn_like(x)
+
+
+class Data(Dataset[Any]):
+    """It draws when it is made, which is of no matter."""
+
+    def __init__(self, change: Callable[[Tensor], Any] = lambda x: x) -> None:
+        self.values = torch.randn(8, 3)
+        self.change = change
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.change(self.values[index]), random_free(index)
+
+
+def random_free(index: int) -> int:
+    return int(np.array(index))
+
+
+class Flipped(Data):
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index].flip(0) if index > 5 and random.random() < 0.5 else self.values[index], 0
+
+
+class InPlace(Data):
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index].clone().bernoulli_(0.5), 0
+
+
+class Imports(Data):
+    def __getitem__(self, index: int) -> Any:
+        import numpy as its_own  # noqa: PLC0415
+
+        return self.values[index] * its_own.random.uniform(), 0
+
+
+class Named(Data):
+    def __getitem__(self, index: int) -> Any:
+        return self.values[choice((0, index))], 0
+
+
+class OwnTorch(Data):
+    def __getitem__(self, index: int) -> Any:
+        own = torch.Generator().manual_seed(index)
+        return self.values[index] + torch.randn(3, generator=own), 0
+
+
+class OwnNumpy(Data):
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index] * np.random.default_rng(index).normal(), 0
+
+
+class OwnPython(Data):
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index] * random.Random(index).choice((1, 2)), 0
+
+
+class Sampled(Data):
+    """Names of its own that are those of functions which draw."""
+
+    def __getitem__(self, index: int) -> Any:
+        return self.sample(index), 0
+
+    def sample(self, index: int) -> Tensor:
+        return self.values[index]
+
+
+DRAW: dict[str, tuple[Callable[[], Any], str]] = {
+    "a function that it holds": (lambda: Data(noise), "noise names randn_like"),
+    "a module's function": (Flipped, r"Flipped.__getitem__ names random"),
+    "a tensor's method": (InPlace, "InPlace.__getitem__ names bernoulli_"),
+    "what it imports itself": (Imports, "Imports.__getitem__ names (random|uniform)"),
+    "a function by its own name": (Named, "Named.__getitem__ names choice"),
+    "a part of another": (lambda: ConcatDataset([Data(), Subset(Flipped(), [1, 2])]), "Flipped"),
+}
+DRAW_NONE: dict[str, Callable[[], Any]] = {
+    "tensors": lambda: TensorDataset(torch.zeros(3), torch.zeros(3)),
+    "a list": lambda: [(torch.zeros(3), 0)] * 5_000,
+    "what draws when it is made": Data,
+    "a generator of torch's": OwnTorch,
+    "one of NumPy's": OwnNumpy,
+    "one of Python's": OwnPython,
+    "names": Sampled,
+}
+
+
+@pytest.mark.parametrize("what", DRAW)
+def test_code_that_draws_is_found(what: str) -> None:
+    make, says = DRAW[what]
+    found = may_draw(MapStyleSource(make()))
+    assert found is not None
+    assert re.search(says, found)
+
+
+@pytest.mark.parametrize("what", DRAW_NONE)
+def test_other_data_are_read_ahead(what: str) -> None:
+    assert may_draw(MapStyleSource(DRAW_NONE[what]())) is None
