@@ -21,12 +21,13 @@ from engine.memory.activations import Activations
 from engine.memory.blocks import Asked
 from engine.memory.disk import Disk
 from engine.memory.mechanism import Passes, Site
+from engine.memory.offload import away, in_memory
 from engine.memory.swap import Swap
 from engine.plan.description import ModelDescription
 from engine.plan.updates import OptimizerSpec
 from engine.state.computation import Computation
 from engine.state.told import Untold
-from engine.state.updates import build_optimizer
+from engine.state.updates import Updater, as_they_are
 
 STEPS = 4
 
@@ -92,8 +93,9 @@ class RealSteps:
             if isinstance(tier, Disk):
                 _move_in_this_thread(tier)
         self._computation = Computation(memory=memory)
-        trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-        self._updates = build_optimizer(optimizer, trained)
+        self._trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._optimizer = optimizer
+        self._updater = Updater(optimizer, self._trained, away(optimizer, scratch, site.device))
 
     def step(self) -> None:
         """One step."""
@@ -105,8 +107,9 @@ class RealSteps:
             float(scaled.detach())
             with self._computation.backward():
                 scaled.backward()
-        self._updates.step()
-        self._updates.zero_grad(set_to_none=True)
+        self._updater.update(as_they_are(self._optimizer))
+        for parameter in self._trained.values():
+            parameter.grad = None
 
     def close(self) -> None:
         """No step follows."""
@@ -115,7 +118,7 @@ class RealSteps:
     @property
     def held(self) -> int:
         """Bytes that are there between two steps."""
-        state = (v for values in self._updates.state.values() for v in values.values())
+        state = in_memory(self._updater.state(), self._optimizer)
         return stored([*self._model.parameters(), *self._model.buffers(), *tree_leaves(self._batch), *state])
 
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -32,10 +33,10 @@ from engine.memory.blocks import Asked
 from engine.memory.mechanism import Passes, Site
 from engine.plan.description import ModelDescription
 from engine.plan.peak import PARTS, Peak
-from engine.plan.updates import OptimizerSpec
+from engine.plan.updates import OFFLOADED_BYTES, OptimizerSpec
 from engine.state.computation import Computation, Memory
 from engine.state.told import Again, Untold
-from engine.state.updates import build_optimizer
+from engine.state.updates import Updater, as_they_are
 
 _MADE = {
     "forward": "activations",
@@ -115,7 +116,7 @@ def peak_of(
         computation = Computation(memory=memory or Activations(site, described, choices))
         surroundings.callback(computation.close)
         _watch(surroundings, model, described, step)
-        updates = _Updates(described, trained, optimizer, updated)
+        updates = _Updates(described, trained, optimizer, updated, ledger)
         for parameter in trained.values():
             told = parameter.register_post_accumulate_grad_hook(partial(_accumulated, ledger))
             surroundings.callback(told.remove)
@@ -141,23 +142,41 @@ class _Updates:
         trained: Mapping[str, nn.Parameter],
         optimizer: OptimizerSpec,
         updated: Collection[str] | None,
+        ledger: Ledger,
     ) -> None:
         self._trained = trained
         chosen = [layer for layer in described.layers if updated is None or layer.name in updated]
         here = {parameter.name for layer in chosen for parameter in layer.parameters}
-        named = [(name, parameter) for name, parameter in trained.items() if name in here]
-        self._optimizer = build_optimizer(optimizer, named) if named else None
+        named = {name: parameter for name, parameter in trained.items() if name in here}
+        away = _Elsewhere(ledger) if optimizer.offload else None
+        self._updater = Updater(optimizer, named, away) if named else None
+        self._hyper = as_they_are(optimizer)
 
     def step(self) -> list[torch.Tensor]:
         """Update, and forget the gradients. Answers with the optimizer's state."""
-        if self._optimizer is not None:
-            self._optimizer.step()
+        if self._updater is not None:
+            self._updater.update(self._hyper)
         for parameter in self._trained.values():
             parameter.grad = None
-        if self._optimizer is None:
-            return []
-        state = self._optimizer.state.values()
-        return [v for values in state for v in values.values() if isinstance(v, torch.Tensor)]
+        return [] if self._updater is None else list(self._updater.state().values())
+
+
+class _Elsewhere:
+    """What an optimizer keeps in a file (`engine/memory/offload.py`), in no memory that is counted."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def twin(self, parameter: torch.Tensor) -> torch.Tensor:
+        return parameter
+
+    def updating(self, parameter: torch.Tensor, twin: torch.Tensor) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def keep(self, parameter: torch.Tensor, state: dict[str, Any]) -> None:
+        for value in state.values():
+            if isinstance(value, torch.Tensor) and value.nbytes >= OFFLOADED_BYTES:
+                self._ledger.leaves(value)
 
 
 def _pass(
