@@ -89,7 +89,7 @@ def test_a_job_within_a_budget_trains_the_same_bits(tmp_path: Path) -> None:
 SAVES_NONE = "what is offloaded there saves none"
 OFFLOADED: dict[str, tuple[dict[str, Any], list[dict[str, Any]], int]] = {
     "servers and workers": ({"name": "p3"}, [{"layers": "stage3*", "exchange": "ring-allreduce"}], 4),
-    "averages": ({"name": "parameter-averaging", "options": {"period": 2, "optimizer_state": "average"}}, [], 2),
+    "averages": ({"name": "parameter-averaging", "options": {"period": 2, "optimizer_state": True}}, [], 2),
     "a device": ({"name": "hybrid"}, [], 2),
     "stages": ({"name": "model-parallel", "options": {"stages": 2}}, [], 2),
     "ddp": ({"name": "ddp"}, [], 2),
