@@ -33,9 +33,8 @@ from engine.axes.memory import ACTIVATIONS
 from engine.axes.memory_options import SwapOptions
 from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
-from engine.benchmarks.memory_peaks import MECHANISMS, MIB, OPTIMIZER, asked, batch
+from engine.benchmarks.memory_peaks import MECHANISMS, MIB, OPTIMIZER, asked, batch, training_of
 from engine.errors import UserError
-from engine.inputs.task import classification
 from engine.liveness.fitting import Fitter, Wanted
 from engine.liveness.measured import RealSteps, peak_bytes, stored
 from engine.liveness.peak import peak_of
@@ -116,10 +115,8 @@ def our_way(name: str, samples: int, choices: Mapping[str, Asked], scratch: str,
     """Our own loop of a worker's, in this process."""
     torch.manual_seed(0)
     described = described_as(name)
-    steps = RealSteps(
-        registry.build(name, {}), described, *batch(name, samples), classification, OPTIMIZER, choices,
-        scratch=scratch, counted=counted,
-    )  # fmt: skip
+    training = training_of(name, samples, described)
+    steps = RealSteps(training, OPTIMIZER, choices, scratch=scratch, counted=counted)
     return Way(steps.step, lambda: steps.held)
 
 
@@ -132,11 +129,11 @@ def budgets(name: str, samples: int) -> dict[str, dict[str, Asked]]:
     """What each budget that is possible chooses, where it is not what a larger one chooses."""
     described = described_as(name)
     with torch.device("meta"):
-        model, (inputs, targets) = registry.build(name, {}), batch(name, samples)
-    look = partial(peak_of, model, described, inputs, targets, classification, OPTIMIZER)
+        training = training_of(name, samples, described)
+    look = partial(peak_of, training, OPTIMIZER)
     free = tuple(layer.name for layer in described.layers if layer.trainable_count)
     wanted = Wanted(beside=0, free=free, threads=torch.get_num_threads(), accumulated=False)
-    fitter = Fitter(model, described, inputs, targets, classification, {}, look, wanted)
+    fitter = Fitter(training, {}, look, wanted)
     most = fitter.fit(2**50).peak
     found: dict[str, dict[str, Asked]] = {}
     for share in BUDGETS:

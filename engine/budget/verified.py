@@ -75,8 +75,7 @@ def within(
     fastest = over
     if over.peak_bytes <= budget_bytes:
         return over, fastest
-    coarse = [frontier.choose(points[at][0]) for at in sorted({_at(points, part) for part in range(PARTS)})]
-    ends = [over, *map(looked, [*coarse, *others])]
+    ends = [over, *map(looked, thrifty(frontier, others))]
     fits = min((end for end in ends if end is not None), key=lambda end: (end.peak_bytes, end.time_ns))
     if fits.peak_bytes > budget_bytes:
         raise ImpossibleError(fits.peak_bytes)
@@ -97,6 +96,13 @@ def within(
         else:
             over, high = found, middle
     return fits, fastest
+
+
+def thrifty(frontier: Frontier, others: Sequence[Assignment] = ()) -> list[Assignment]:
+    """The choices that may need the least: of the frontier, and the others."""
+    points = frontier.points
+    at = sorted({_at(points, part) for part in range(PARTS)})
+    return [*(frontier.choose(points[each][0]) for each in at), *others]
 
 
 def _at(points: Sequence[tuple[int, int]], part: int) -> int:

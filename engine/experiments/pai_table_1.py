@@ -24,7 +24,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any
 
@@ -35,14 +35,13 @@ from torch.utils.checkpoint import checkpoint_sequential
 
 from engine.axes.memory import ACTIVATIONS
 from engine.benchmarks.harness.report import Report, arguments
-from engine.benchmarks.memory_peaks import OPTIMIZER, batch
+from engine.benchmarks.memory_peaks import OPTIMIZER, batch, training_of
 from engine.budget.blocks import Action
 from engine.budget.largest import largest
 from engine.budget.prediction import copy_ns, predict
 from engine.budget.sequence import Sequence
 from engine.experiments.p3_cluster import RESULTS
 from engine.inputs.batch import Tensors
-from engine.inputs.task import classification
 from engine.liveness.fitting import Blocks, Wanted
 from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
@@ -168,13 +167,9 @@ class Subject:
         model = self.model(way)
         assert model is not None
         with torch.device("meta"):
-            inputs, targets = batch(self.name, samples)
+            training = replace(training_of(self.name, samples, self.described), model=model)
         return peak_of(
-            model,
-            self.described,
-            inputs,
-            targets,
-            classification,
+            training,
             OPTIMIZER,
             self.choices(way),
             memory=beside if way == ON_CPU else None,
@@ -191,8 +186,8 @@ class Subject:
             times={each.layer: [each.forward_s, each.backward_s] for each in profile.layers},
         )
         with torch.device("meta"):
-            model, given = registry.build(self.name), batch(self.name, samples)
-        blocks = Blocks(model, self.described, *given, classification, {}, wanted)
+            training = training_of(self.name, samples, self.described)
+        blocks = Blocks(training, {}, wanted)
         kept = sum(block.forward_ns + block.backward_ns for block in blocks.costs)
         if way in (SWAP, RECOMPUTE):
             chosen = blocks.alike(Action.SWAP if way == SWAP else Action.RECOMPUTE)

@@ -22,21 +22,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from torch import nn
-
 from engine.axes.memory import ACTIVATIONS
 from engine.axes.memory_options import RecomputeOptions, SwapOptions
 from engine.budget.blocks import Action, BlockCosts, Chosen
 from engine.budget.frontier import Assignment, Frontier
 from engine.budget.prediction import copy_ns, predict
-from engine.budget.verified import Choice, ImpossibleError, within
+from engine.budget.verified import Choice, ImpossibleError, thrifty, within
 from engine.errors import TrainingError, UserError
-from engine.inputs.batch import Tensors, count
-from engine.inputs.task import Task
 from engine.liveness.blocks import ASKED, Pass, Seen
+from engine.liveness.training import Training
 from engine.memory.blocks import Asked, Finder
 from engine.plan.budget import Fitted, LayerChoice, impossible
-from engine.plan.description import ModelDescription
 from engine.plan.peak import Peak
 from engine.plan.serde import to_plain
 from engine.plan.units_of_measure import format_bytes, format_time
@@ -75,28 +71,24 @@ class Fitter:
 
     def __init__(
         self,
-        model: nn.Module,
-        described: ModelDescription,
-        inputs: Tensors,
-        targets: Tensors,
-        task: Task,
+        training: Training,
         fixed: Mapping[str, Asked],
         look: Callable[[Mapping[str, Asked]], Peak],
         wanted: Wanted,
     ) -> None:
-        """Model and batch are on `meta`. `fixed`: what layers ask for that are not left to the budget and do not keep
+        """What is trained is on `meta`. `fixed`: what layers ask for that are not left to the budget and do not keep
         their activations. `look`: the peak under choices for all layers. Raises whatever a model raises that looks at
         values."""
-        self._blocks = Blocks(model, described, inputs, targets, task, fixed, wanted)
+        self._blocks = Blocks(training, fixed, wanted)
         self._fixed = fixed
         self._look = look
         self._beside = wanted.beside
         self._known: dict[Choice, int | UserError | TrainingError] = {}
         self._keep = self._blocks.alike(Action.KEEP)
 
-    def fit(self, budget: int) -> Fitted:
-        """The choices for a budget. Raises UserError where none fits, with the least peak, and where the model cannot
-        train as it is."""
+    def fit(self, budget: int, *more: Choice) -> Fitted:
+        """The choices for a budget. `more`: some that may hold the least. Raises UserError where none fits, with the
+        least peak, and where the model cannot train as it is."""
         blocks, kept = self._blocks, self._held(self._keep)
         assert kept is not None
         if kept + self._beside <= budget:
@@ -104,11 +96,24 @@ class Fitter:
         if not blocks.costs:
             raise impossible(budget, kept + self._beside)
         try:
-            found, fastest = within(budget - self._beside, self._frontier, self._held, self._others)
+            others = [*self._others, *map(blocks.assigned, more)]
+            found, fastest = within(budget - self._beside, self._frontier, self._held, others)
         except ImpossibleError as error:
             raise impossible(budget, error.least_bytes + self._beside) from None
         extra = found.time_ns - fastest.time_ns
         return blocks.fitted(budget, found.chosen, found.peak_bytes, kept, extra, self._left_out)
+
+    def least(self) -> Choice:
+        """Of the choices that are looked at for every budget that is exceeded, the one that holds the least."""
+        if not self._blocks.costs:
+            return self._keep
+        chosen = [self._keep, *(each.chosen for each in thrifty(self._frontier, self._others))]
+        held = {choice: peak for choice in chosen if (peak := self._held(choice)) is not None}
+        return min(held, key=held.__getitem__)
+
+    def choices(self, chosen: Choice) -> dict[str, Asked]:
+        """What layers ask for so that their blocks are treated so; of those that do not keep their activations."""
+        return self._blocks.choices(chosen)
 
     @cached_property
     def _left_out(self) -> str:
@@ -144,26 +149,20 @@ class Fitter:
 class Blocks:
     """The blocks of the layers that are left to a budget."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        described: ModelDescription,
-        inputs: Tensors,
-        targets: Tensors,
-        task: Task,
-        fixed: Mapping[str, Asked],
-        wanted: Wanted,
-    ) -> None:
+    def __init__(self, training: Training, fixed: Mapping[str, Asked], wanted: Wanted) -> None:
         self._wanted = wanted
-        self._described = described
-        self._samples = count(inputs)
+        self._described = training.described
+        self._samples = training.samples
         free = set(wanted.free)
         asked = {**fixed, **dict.fromkeys(wanted.free, ASKED)}
-        seen = Pass(model, described, inputs, targets, task, asked).run()[:-1]
+        seen = Pass(training, asked).run()[:-1]
         self._seen = [each for each in seen if each.calls and free.issuperset(each.layers)]
         joined = set[str]()
         together = {**fixed, **dict.fromkeys(wanted.free, _TOGETHER)}
-        for found in Finder(model, described, together, lambda name: ACTIVATIONS[name].load()).find():
+        finder = Finder(
+            training.model, training.described, together, lambda name: ACTIVATIONS[name].load()
+        )
+        for found in finder.find():
             joined.update(found.block.layers[1:] if found.row is not None else ())
         self.costs = list(self._costs(joined))
 
@@ -174,6 +173,11 @@ class Blocks:
     def assigned(self, chosen: Choice) -> Assignment:
         """A choice with what it takes."""
         return Assignment(chosen, predict(self.costs, chosen, swap_bytes_per_second=DISK))
+
+    def chosen(self, choices: Mapping[str, Asked]) -> Choice:
+        """What is done with each block, each by itself, where layers ask for this and the others keep."""
+        asked = (choices.get(block.layers[0]) for block in self._seen)
+        return tuple(Chosen(Action.KEEP if each is None else Action(each.activations)) for each in asked)
 
     def choices(self, chosen: Choice) -> dict[str, Asked]:
         """What layers ask for so that their blocks are treated so; of those that do not keep their activations."""

@@ -21,13 +21,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
 
-from engine.inputs.batch import Tensors, count
-from engine.inputs.task import Task
+from engine.inputs.batch import count
 from engine.instrumentation.module_calls import before_forward
 from engine.liveness import host_kernels
 from engine.liveness.ledger import Holder, Ledger
+from engine.liveness.training import Training
 from engine.memory.activations import Activations
 from engine.memory.blocks import Asked
 from engine.memory.mechanism import Passes, Site
@@ -78,11 +77,7 @@ class _Step(Untold):
 
 
 def peak_of(
-    model: nn.Module,
-    described: ModelDescription,
-    inputs: Tensors,
-    targets: Tensors,
-    task: Task,
+    training: Training,
     optimizer: OptimizerSpec,
     choices: Mapping[str, Asked],
     *,
@@ -91,10 +86,11 @@ def peak_of(
     updated: Collection[str] | None = None,
     memory: Memory | None = None,
 ) -> Peak:
-    """Of a worker that trains all of `model` on batches as these. Model and batch are on `meta`. `choices`: of the
-    layers that do not keep their activations, by name. `batches`: so many are there at a time, those read ahead with
+    """Of a worker that trains all of a model on batches as these, on `meta`. `choices`: of the layers that do not keep
+    their activations, by name. `batches`: so many are there at a time, those read ahead with
     the one in use. `updated`: the layers whose optimizer is here; None: all. `memory`: in place of what the layers ask
     for. Raises UserError as a worker does that is given them, and whatever a model raises that looks at values."""
+    model, described = training.model, training.described
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with ExitStack() as surroundings:
         ledger = surroundings.enter_context(Ledger(host_kernels))
@@ -103,7 +99,7 @@ def peak_of(
         ledger.book(model.parameters(), Holder("parameters"))
         ledger.book(model.buffers(), Holder("buffers"))
         ledger.holder = Holder("inputs")
-        ledger.book(tree_leaves([inputs, targets]), ledger.holder)
+        ledger.book(training.batch, ledger.holder)
         ahead = torch.empty((batches - 1) * ledger.held_by("inputs"), dtype=torch.uint8, device="meta")
         site = Site(
             part=model,
@@ -124,7 +120,7 @@ def peak_of(
         for number in range(STEPS):
             ledger.begin()
             for _ in range(min(micro_batches, MICRO_BATCHES)):
-                _pass(model, inputs, targets, task, computation, step)
+                _pass(training, computation, step)
             step.enter("update")
             ledger.book(updates.step(), Holder("optimizer state"))
             if number < STEPS - 1:
@@ -179,14 +175,12 @@ class _Elsewhere:
                 self._ledger.leaves(value)
 
 
-def _pass(
-    model: nn.Module, inputs: Tensors, targets: Tensors, task: Task, computation: Computation, step: _Step
-) -> None:
+def _pass(training: Training, computation: Computation, step: _Step) -> None:
     """One micro-batch, with what `engine/runtime/trainer.py` holds of it."""
     step.enter("forward")
-    with computation.training(inputs):
-        loss = task(model, inputs, targets)
-    scaled = loss.total * (1.0 / count(targets))
+    with computation.training(training.inputs):
+        loss = training.loss()
+    scaled = loss.total * (1.0 / count(training.targets))
     step.saved = Counter(
         {h.layer or "": size for h, size in step.ledger.live().items() if h.part == "forward"}
     )

@@ -156,7 +156,9 @@ def test_the_file_has_no_name_and_its_pages_are_let_go(tmp_path: Path) -> None:
             parameter.grad = torch.randn_like(parameter)
         updater.update(as_they_are(spec))
         assert list(tmp_path.iterdir()) == []
-        assert resident(tmp_path) == 0
+        mapped = resident(tmp_path)
+        assert mapped is not None
+        assert mapped < 256 * 256 * 4, "the system maps pages around one that is touched, but no whole tensor stays"
     state = updater.state()
     assert sum(bool(value.any()) for value in state.values()) == 3 * len(named), "and what was in them is not lost"
     assert (resident(tmp_path) or 0) >= sum(v.nbytes for v in state.values() if v.nbytes >= OFFLOADED_BYTES)
