@@ -48,7 +48,7 @@ from engine.state.updates import build_optimizer
 MODELS: dict[str, int] = {"resnet110": 64, "resnet50": 8, "inception-v3": 8}
 """Samples of a step. Each is an nn.Sequential, as `checkpoint_sequential` wants it, and small enough for a dozen."""
 QUICK: dict[str, int] = {"resnet-digits": 256, "vgg-small": 32, "bn-cnn": 512}
-BUDGETS = (0.9, 0.8, 0.7, 0.6, 0.5)
+BUDGETS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 """Of what a step holds that keeps everything; those that are possible."""
 WARM_UP = 3
 KEEP = next(row.name for row in ACTIVATIONS if "as-is" in row.traits)

@@ -11,8 +11,9 @@ Times only order choices. A block's forward takes, where nobody has measured it,
 its backward twice that, or as its FLOPs say; a measured profile's times of its layers take the place of both. Copies go
 at DISK each way, beside what is computed. `through-time` is not chosen: it sums in another order.
 
-Costs one pass, one look where everything fits as it is, and else 13 at the most; a look costs three steps without
-values. It loses where one block is all of the model, and by what times are wrong.
+Costs one pass, one look where everything fits as it is, and else 15 at the most; a look costs three steps without
+values. Two of the choices that may need the least swap *late*: nothing is on its way back while something else is used,
+which two tensors at a time are otherwise. It loses where one block is all of the model, and by what times are wrong.
 """
 
 from __future__ import annotations
@@ -129,8 +130,12 @@ class Fitter:
 
     @property
     def _others(self) -> list[Assignment]:
-        actions = [Action.SWAP] if self._left_out else [Action.SWAP, Action.RECOMPUTE]
-        return [self._blocks.assigned(self._blocks.alike(action)) for action in actions]
+        blocks = self._blocks
+        swapped = blocks.alike(Action.SWAP)
+        chosen = [late(thrifty(self._frontier)[0].chosen), swapped, late(swapped)]
+        if not self._left_out:
+            chosen.append(blocks.alike(Action.RECOMPUTE))
+        return [blocks.assigned(each) for each in chosen]
 
     def _held(self, chosen: Choice) -> int | None:
         """The most that the model's step holds, also while mechanisms learn; None where it cannot train so."""
@@ -177,7 +182,7 @@ class Blocks:
     def chosen(self, choices: Mapping[str, Asked]) -> Choice:
         """What is done with each block, each by itself, where layers ask for this and the others keep."""
         asked = (choices.get(block.layers[0]) for block in self._seen)
-        return tuple(Chosen(Action.KEEP if each is None else Action(each.activations)) for each in asked)
+        return tuple(map(_chosen, asked))
 
     def choices(self, chosen: Choice) -> dict[str, Asked]:
         """What layers ask for so that their blocks are treated so; of those that do not keep their activations."""
@@ -185,7 +190,7 @@ class Blocks:
         for at, (block, choice) in enumerate(zip(self._seen, chosen, strict=True)):
             if choice.action is Action.KEEP:
                 continue
-            asked = Asked("swap", SwapOptions())
+            asked = Asked("swap", SwapOptions(ahead=0) if choice.late else SwapOptions())
             if choice.action is Action.RECOMPUTE:
                 asked = Asked("recompute", RecomputeOptions(neighbours=len(_run(chosen, at))))
             found.update(dict.fromkeys(block.layers, asked))
@@ -270,11 +275,25 @@ class Blocks:
             return f"there is room for the {saved} of its block"
         if action is Action.SWAP:
             moved, copy = block.leaving_bytes, copy_ns(block.leaving_bytes, DISK)
-            return f"{format_bytes(moved)} of its block leave and come back, {format_time(copy)} each way"
+            wanted = ", which is waited for when they are wanted" if chosen[at].late else ""
+            return f"{format_bytes(moved)} of its block leave and come back, {format_time(copy)} each way{wanted}"
         run = _run(chosen, at)
         beside = len(run) - 1
         others = f", together with {beside} block{'s' * (beside > 1)} beside it" if beside else ""
         return f"{saved} of its block are computed again in {format_time(block.forward_ns)}{others}"
+
+
+def late(chosen: Choice) -> Choice:
+    """The same, where what is swapped comes back when it is wanted."""
+    return tuple(replace(each, late=each.action is Action.SWAP) for each in chosen)
+
+
+def _chosen(asked: Asked | None) -> Chosen:
+    """What is done with a block whose layers ask for this, by itself."""
+    if asked is None:
+        return Chosen(Action.KEEP)
+    action = Action(asked.activations)
+    return Chosen(action, late=action is Action.SWAP and asked.options.ahead == 0)
 
 
 def rates_of(wanted: Wanted) -> str:

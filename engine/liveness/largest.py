@@ -8,7 +8,7 @@ A *mixture* is what a budget of so much memory chooses. It has its largest batch
 still fits; so that choice is looked for first, among those that a budget looks at, on a batch that is known to fit
 otherwise. The batch that it allows is then given to the budget, which may have a faster choice for it.
 
-Costs four looks for a way; for a mixture seven, four, and up to 13 more where its batch is another one than was known.
+Costs four looks for a way; for a mixture nine, four, and up to 15 more where its batch is another one than was known.
 It loses where another choice holds the least with more samples: the batch is then too small by what that would save.
 """
 
@@ -105,8 +105,6 @@ class _Search:
 
     def found(self, slow_down: float | None, wanted: Wanted) -> Found:
         """The answer."""
-| None, wanted: Wanted, **more: object) -> Found:
-        """The answer; `more`: other fields of it."""
         at, beyond = self._at, self._beyond
         first = beyond is not None and beyond.total <= self._room
         return Found(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -379,14 +378,3 @@ def test_a_users_own_sum_in_backward_is_a_tensor_of_its_own(tmp_path: Path) -> N
         return torch.zeros(4000, 400), torch.zeros(4000, dtype=torch.int64)
 
     compared(Summing, batch, "keep", tmp_path)
-
-
-@pytest.mark.parametrize("activations", ["keep", "swap"])
-def test_a_state_that_is_offloaded_is_not_held(activations: str, tmp_path: Path) -> None:
-    """By the allocator's own count: it has neither made it in this step, nor keeps it from an earlier one."""
-    make, batch = MODELS["vgg-small"]
-    kept = predicted(make, batch, activations, ADAM)
-    away = compared(make, batch, activations, tmp_path, replace(ADAM, offload=True))
-    state = kept.parts["optimizer state"]
-    assert away.parts["optimizer state"] < 0.02 * state
-    assert kept.total - away.total > 0.9 * state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from engine.plan.offload import NOTHING, WHERE
 from engine.plan.optimizers import OPTIMIZERS
 from engine.plan.updates import OFFLOADED_BYTES, OptimizerSpec, ParameterGroupSpec
 from engine.state.updates import Away, PieceUpdater, Updater, as_they_are
+from tests.engine.test_liveness_peak import MODELS, compared, predicted
 from tests.jobs import describe, job, plan_of
 
 SHAPES = {"a.weight": (96, 64), "a.bias": (96,), "b.weight": (64, 96), "b.scale": (1,)}
@@ -221,3 +223,15 @@ def test_what_is_offloaded_is_declared_as_no_memory(strategy: str) -> None:
         assert {**here, "optimizer state": 0} == {**there, "optimizer state": 0}
         assert offloaded(plan, model, party, beside) == 0
     assert away > 0
+
+
+@pytest.mark.parametrize("activations", ["keep", "swap"])
+def test_a_state_that_is_offloaded_is_not_held(activations: str, tmp_path: Path) -> None:
+    """By the allocator's own count: it has neither made it in this step, nor keeps it from an earlier one."""
+    make, batch = MODELS["vgg-small"]
+    here = OptimizerSpec(name="adam", learning_rate=0.1)
+    kept = predicted(make, batch, activations, here)
+    away = compared(make, batch, activations, tmp_path, replace(here, offload=True))
+    state = kept.parts["optimizer state"]
+    assert away.parts["optimizer state"] < 0.02 * state
+    assert kept.total - away.total > 0.9 * state

@@ -12,12 +12,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.errors import TrainingError
+from engine.axes.memory_options import SwapOptions
+from engine.errors import TrainingError, UserError
 from engine.liveness.measured import at_once, peak_bytes
+from engine.memory.blocks import Asked
 from engine.memory.disk import Disk, Stored, filesystem
 from engine.state.computation import Computation
 from engine.state.told import Untold
-from tests.memory import install
+from tests.engine.test_liveness_peak import compared
+from tests.memory import install, layers_of
 
 
 @pytest.fixture
@@ -167,3 +170,28 @@ def test_the_peak_is_lower(activations: str, most: float, tmp_path: Path) -> Non
         memory.close()
     assert peaks[0] > 16 * 2**18
     assert peaks[1] < most * peaks[0]
+
+
+def equal_layers() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), *(m for _ in range(8) for m in (nn.Linear(64, 64), nn.Tanh())), nn.Linear(64, 10))
+
+
+def test_a_step_holds_as_much_more_as_is_on_its_way_back(tmp_path: Path) -> None:
+    """By the allocator's own count, and as predicted: each tensor ahead is one more."""
+
+    def batch() -> tuple[Tensor, Tensor]:
+        return torch.zeros(4096, 1, 8, 8), torch.zeros(4096, dtype=torch.int64)
+
+    def peak(ahead: int) -> int:
+        names = [layer.name for layer in layers_of(equal_layers()).layers]
+        chosen = dict.fromkeys(names, Asked("swap", SwapOptions(ahead=ahead)))
+        return compared(equal_layers, batch, chosen, tmp_path).total
+
+    none, one, two = map(peak, (0, 1, 2))
+    assert one - none == two - one == 4096 * 64 * 4
+
+
+@pytest.mark.parametrize("ahead", [-1, 17])
+def test_no_other_number_is_ahead(ahead: int) -> None:
+    with pytest.raises(UserError, match=rf"^ahead = {ahead}: must be at"):
+        SwapOptions(ahead=ahead)
