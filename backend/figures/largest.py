@@ -46,7 +46,7 @@ def largest(curve: LargestCurve, request: FigureRequest) -> go.Figure:
                 col=1,
             )
     figure.update_xaxes(rangemode="tozero", ticksuffix=f" {unit}")
-    figure.update_xaxes(title_text=f"{unit} that a worker has", row=2, col=1)
+    figure.update_xaxes(title_text="memory that a worker has", row=2, col=1)
     figure.update_yaxes(rangemode="tozero", tickformat="~s")
     figure.update_yaxes(title_text="samples", row=1, col=1)
     figure.update_yaxes(title_text="samples/s", row=2, col=1)

@@ -29,7 +29,7 @@ def test_each_way_is_a_line_of_batches_and_one_of_rates_where_these_are_known() 
     assert column(drawn[2]["x"]).tolist() == [128, 512]
     assert column(drawn[2]["y"]).tolist() == [5, 31]
     assert column(drawn[1]["y"]).tolist() == [80, 82.5]
-    assert content["layout"]["xaxis2"]["title"]["text"] == "MiB that a worker has"
+    assert content["layout"]["xaxis2"]["title"]["text"] == "memory that a worker has"
     alt = content["layout"]["meta"]["alt"]
     assert "keep: 8 samples in 512.0 MiB, 82.5 a second" in alt
     assert alt.endswith("through-time, recompute: 9 samples in 256.0 MiB")
