@@ -3,9 +3,9 @@
 A pass goes through the blocks forward, then backward. What is *kept* stays in between. What is *swapped* leaves while
 the next block runs forward, which ends when both have, and comes back while the next block goes backward: so do vDNN's
 copies (Rhu et al. 2016, section III), which bounds what is under way. What is swapped *late* comes back when its own
-block goes backward, which waits for all of it. Blocks that are *recomputed* together leave the
-input of the first of them; before the last of them goes backward, all run forward again, and each lets go what it saved
-when it went backward. Each direction of the link to the second tier carries one copy at a time.
+block goes backward, which waits for all of it. Blocks that are *recomputed* together leave the input of the first of
+them; before the last of them goes backward, all run forward again, and each lets go what it saved when it went
+backward. Each direction of the link to the second tier carries one copy at a time.
 
 Cost: a few operations for each block. It is wrong where blocks do not follow one another, and as far as times are.
 """

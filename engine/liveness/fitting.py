@@ -11,13 +11,14 @@ Times only order choices. A block's forward takes, where nobody has measured it,
 its backward twice that, or as its FLOPs say; a measured profile's times of its layers take the place of both. Copies go
 at DISK each way, beside what is computed. `through-time` is not chosen: it sums in another order.
 
-Costs one pass, one look where everything fits as it is, and else 15 at the most; a look costs three steps without
+Costs one pass, one look where everything fits as it is, and else 16 at the most; a look costs three steps without
 values. Two of the choices that may need the least swap *late*: nothing is on its way back while something else is used,
 which two tensors at a time are otherwise. It loses where one block is all of the model, and by what times are wrong.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -134,7 +135,7 @@ class Fitter:
         swapped = blocks.alike(Action.SWAP)
         chosen = [late(thrifty(self._frontier)[0].chosen), swapped, late(swapped)]
         if not self._left_out:
-            chosen.append(blocks.alike(Action.RECOMPUTE))
+            chosen += [blocks.alike(Action.RECOMPUTE), blocks.in_groups()]
         return [blocks.assigned(each) for each in chosen]
 
     def _held(self, chosen: Choice) -> int | None:
@@ -174,6 +175,18 @@ class Blocks:
     def alike(self, action: Action) -> Choice:
         """The same for all blocks."""
         return (Chosen(action),) * len(self._seen)
+
+    def in_groups(self) -> Choice:
+        """All are computed again, neighbours together as `recompute` groups them by itself."""
+        rows: list[int] = []
+        for block in self.costs:
+            if block.joins and rows:
+                rows[-1] += 1
+            else:
+                rows.append(1)
+        return tuple(
+            Chosen(Action.RECOMPUTE, joined=at % round(math.sqrt(count)) > 0) for count in rows for at in range(count)
+        )
 
     def assigned(self, chosen: Choice) -> Assignment:
         """A choice with what it takes."""

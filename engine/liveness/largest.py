@@ -8,7 +8,7 @@ A *mixture* is what a budget of so much memory chooses. It has its largest batch
 still fits; so that choice is looked for first, among those that a budget looks at, on a batch that is known to fit
 otherwise. The batch that it allows is then given to the budget, which may have a faster choice for it.
 
-Costs four looks for a way; for a mixture nine, four, and up to 15 more where its batch is another one than was known.
+Costs four looks for a way; for a mixture ten, four, and up to 16 more where its batch is another one than was known.
 It loses where another choice holds the least with more samples: the batch is then too small by what that would save.
 """
 
