@@ -207,7 +207,7 @@ class Subject:
             least = next(peak for peak, time_ns in frontier.points if time_ns <= limit)
             mixed = frontier.choose(least).chosen
             alike = [blocks.alike(action) for action in (Action.SWAP, Action.RECOMPUTE)]
-            chosen = [mixed, late(mixed), *alike, late(alike[0])]
+            chosen = [mixed, late(mixed), *alike, late(alike[0]), blocks.in_groups()]
             with torch.device("meta"):
                 training = training_of(self.name, samples, self.described)
             peaks = [
