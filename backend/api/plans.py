@@ -46,9 +46,7 @@ Memory = Annotated[
 
 
 @router.post("/largest-batch", responses=problems(415, 422, 503))
-def largest_batch(
-    services: Services, spec: SpecBody, asker: Asking, memory: Memory
-) -> LargestBatchView:
+def largest_batch(services: Services, spec: SpecBody, asker: Asking, memory: Memory) -> LargestBatchView:
     """The largest batch that worker 0 of the job can have in a given memory, whatever the job's own batch and budget
     are: with all activations kept, swapped, and computed again, and with what a budget chooses; with the predicted
     peak, how much longer a pass takes, and what one sample more would go beyond. It takes some seconds for each. 422 as

@@ -35,9 +35,8 @@ def largest(curve: LargestCurve, request: FigureRequest) -> go.Figure:
         figure.add_trace(
             go.Scatter(x=held, y=np.array(line.samples), hovertemplate="%{y:,}", **common), row=1, col=1
         )
-        said.append(
-            f"{line.way}: {line.samples[-1]:,} samples in {format_bytes(line.memory[-1])}{_rate(line.samples_per_s[-1])}"
-        )
+        held_by = format_bytes(line.memory[-1])
+        said.append(f"{line.way}: {line.samples[-1]:,} samples in {held_by}{_rate(line.samples_per_s[-1])}")
         rates = np.array([np.nan if each is None else each for each in line.samples_per_s])
         if not np.isnan(rates).all():
             figure.add_trace(

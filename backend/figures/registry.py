@@ -1,4 +1,5 @@
-"""The catalogues of figures of a job, of a race and of a plan: explicit lists. (The same step of several jobs is `race.py`.)"""
+"""The catalogues of figures of a job, of a race and of a plan: explicit lists. (The same step of several jobs is
+`race.py`.)"""
 
 from __future__ import annotations
 
@@ -174,7 +175,7 @@ PLAN_FIGURES: dict[str, ReadFigure] = {
     for figure in (
         ReadFigure(
             name="largest-batch",
-            summary="The largest batch over a worker's memory, and how fast it is trained, for each way to save memory.",
+            summary="The largest batch over a worker's memory, and how fast it is trained, for each way to save it.",
             build=largest,
         ),
     )

@@ -145,9 +145,9 @@ class Figures:
         """One figure of a job before it runs, compressed with gzip. Raises UserError for what cannot be shown."""
         request = _request(view)
         tag = _hashed([self._life, name, asdict(curve), view])
-        drawn = self._answer(
-            tag, None, lambda: self._drawing.run(answers.plan_curve, name, curve, request)
-        )[0]
+        drawn = self._answer(tag, None, lambda: self._drawing.run(answers.plan_curve, name, curve, request))[
+            0
+        ]
         assert drawn is not None
         return drawn
 

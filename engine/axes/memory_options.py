@@ -37,8 +37,8 @@ class SwapOptions:
     least_bytes: int = 65536
     """Tensors of fewer bytes stay where they are: to move them takes longer than it is worth."""
     ahead: int = 2
-    """A tensor is on its way back while so many that are wanted before it are used; each of these takes memory, and hides
-    a copy behind computation. 0: it comes when it is wanted, and is waited for."""
+    """A tensor is on its way back while so many that are wanted before it are used: it then takes memory, and its copy
+    is hidden behind computation. 0: it comes when it is wanted, and is waited for."""
 
     def __post_init__(self) -> None:
         require_within("least_bytes", self.least_bytes, 0, _MOST_BYTES)

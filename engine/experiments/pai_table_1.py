@@ -10,8 +10,8 @@ are PyTorch's own ways, predicted under the same count: `save_on_cpu` around the
 
 Slow-downs are predicted for the paper's device from published rates: a P100 at half of its peak, and 12 GB/s each way
 over PCIe. What is computed again takes its forward once more (`through-time`: as often as its dynamic program says);
-copies of `swap` run beside the block next to theirs, those of `save_on_cpu` beside nothing. Beside each of PyTorch's ways
-stands the largest batch that ours have at its slow-down: a mixture of keep, swap and recompute.
+copies of `swap` run beside the block next to theirs, those of `save_on_cpu` beside nothing. Beside each of PyTorch's
+ways stands the largest batch that ours have at its slow-down: a mixture of keep, swap and recompute.
 
 Not the paper's: it measured TensorFlow and cuDNN of 2017. Counted here is what PyTorch holds on the host, whose kernels
 need other scratch memory. The paper's translation network has two attentions, ours one; its Inception-v3 may have
@@ -261,7 +261,7 @@ def main() -> None:
             f"float32, {OPTIMIZER.name} with momentum {OPTIMIZER.options['momentum']}, one worker, one pass a step."
             " Largest batch: its predicted peak is at most 16 GiB, also in the first steps, in which mechanisms learn,"
             " and that of one sample more is not. Nothing is taken off for a device's context."
-            " Ours at that: the largest batch of a mixture of ours with which a pass takes no longer than with the peer's."
+            " Ours at that: the largest batch of a mixture of ours that makes a pass no slower than the peer does."
             f" Times: a P100 at {EFFICIENCY:.0%} of its peak, copies of {LINK / 1e9:g} GB/s each way."
             f" {torch.get_num_threads()} thread, {torch.backends.cpu.get_cpu_capability()}."
         )

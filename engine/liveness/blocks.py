@@ -55,7 +55,9 @@ def blocks_of(training: Training) -> tuple[BlockDescription, ...]:
     layers = training.described.layers
     asked = dict.fromkeys((x.name for x in layers if any(p.trainable for p in x.parameters)), ASKED)
     once, twice = (Pass(training.times(number), asked).run() for number in (1, 2))
-    return tuple(_described(one, two, training.samples) for one, two in zip(once, twice, strict=True) if one.calls)
+    return tuple(
+        _described(one, two, training.samples) for one, two in zip(once, twice, strict=True) if one.calls
+    )
 
 
 class Pass:

@@ -165,9 +165,7 @@ class Blocks:
         self._seen = [each for each in seen if each.calls and free.issuperset(each.layers)]
         joined = set[str]()
         together = {**fixed, **dict.fromkeys(wanted.free, _TOGETHER)}
-        finder = Finder(
-            training.model, training.described, together, lambda name: ACTIVATIONS[name].load()
-        )
+        finder = Finder(training.model, training.described, together, lambda name: ACTIVATIONS[name].load())
         for found in finder.find():
             joined.update(found.block.layers[1:] if found.row is not None else ())
         self.costs = list(self._costs(joined))
@@ -185,7 +183,9 @@ class Blocks:
             else:
                 rows.append(1)
         return tuple(
-            Chosen(Action.RECOMPUTE, joined=at % round(math.sqrt(count)) > 0) for count in rows for at in range(count)
+            Chosen(Action.RECOMPUTE, joined=at % round(math.sqrt(count)) > 0)
+            for count in rows
+            for at in range(count)
         )
 
     def assigned(self, chosen: Choice) -> Assignment:

@@ -121,9 +121,7 @@ class _Search:
 _ACTIONS = {action.value: action for action in Action}
 
 
-def _slow_down(
-    training: Training, choices: Mapping[str, Asked], asked: Room, wanted: Wanted
-) -> float | None:
+def _slow_down(training: Training, choices: Mapping[str, Asked], asked: Room, wanted: Wanted) -> float | None:
     if not choices:
         return 0.0
     actions = {_ACTIONS.get(choice.activations) for choice in choices.values()}
@@ -133,9 +131,7 @@ def _slow_down(
     return found / kept - 1 if found and kept else None
 
 
-def _pass_ns(
-    training: Training, choices: Mapping[str, Asked], asked: Room, wanted: Wanted
-) -> int | None:
+def _pass_ns(training: Training, choices: Mapping[str, Asked], asked: Room, wanted: Wanted) -> int | None:
     """What a pass takes; None where nobody predicts it."""
     if not {choice.activations for choice in choices.values()} <= _ACTIONS.keys():
         return None

@@ -118,9 +118,12 @@ class OnDisk:
     def _grow(self, size: int) -> None:
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)
+                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 - as long as this
                 if filesystem(self._folder) in ("tmpfs", "ramfs"):
-                    print(f"warning: {self._folder} lies in memory: what is offloaded there saves none", flush=True)
+                    print(
+                        f"warning: {self._folder} lies in memory: what is offloaded there saves none",
+                        flush=True,
+                    )
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._file.fileno(), self._reserved, size)
             else:
@@ -171,9 +174,7 @@ def away(optimizer: OptimizerSpec, folder: str, device: torch.device) -> Away | 
 
 def in_memory(state: Mapping[str, Tensor], optimizer: OptimizerSpec) -> list[Tensor]:
     """Of what an optimizer on the host keeps, what is in no file."""
-    return [
-        value for value in state.values() if not (optimizer.offload and value.nbytes >= OFFLOADED_BYTES)
-    ]
+    return [value for value in state.values() if not (optimizer.offload and value.nbytes >= OFFLOADED_BYTES)]
 
 
 def _rounded(count: int) -> int:

@@ -45,6 +45,7 @@ from engine.memory.pinned import Pinned
 from engine.memory.saving import Stays, address_of, is_plain, memories_of, of_parameter, saves, stays, unmoved
 from engine.state.told import Told
 
+
 class Stored(Protocol):
     """Bytes in the second tier."""
 
@@ -67,7 +68,8 @@ class _Moved:
     """One tensor's memory, away."""
 
     def __init__(self, stored: Stored, before: ref[_Moved] | None, ahead: int) -> None:
-        """`before`: what left before it. `ahead`: while how many that are wanted before it are used it is on its way."""
+        """`before`: what left before it. `ahead`: it is on its way while so many that are wanted before it are
+        used."""
         self._stored = stored
         self._before = before
         self._ahead = ahead

@@ -55,8 +55,8 @@ class OptimizerSpec:
     groups: tuple[ParameterGroupSpec, ...] = ()
     """Parameter groups with options of their own."""
     offload: bool = False
-    """Keep its state in a second tier of memory, and update there: for a CUDA device on the host. Where the model trains
-    on the host, device and host are one memory, and the state is in a file on a disk. Results are the same."""
+    """Keep its state in a second tier of memory, and update there: for a CUDA device on the host. Where the model
+    trains on the host, device and host are one memory, and the state is in a file on a disk. Results are the same."""
 
     def __post_init__(self) -> None:
         if self.name not in OPTIMIZERS:

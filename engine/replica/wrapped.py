@@ -60,9 +60,9 @@ class WrappedReplica(ABC):
         all_used: bool,
         watch: Watch | None,
     ) -> None:
-        """`layer_index`: the trainable parameters' layers' forward positions, by name. `away`: see Updater. `all_used`: every
-        pass uses every parameter, so that nobody need look for those that have no gradient. `watch`: of parameters that
-        every worker holds."""
+        """`layer_index`: the trainable parameters' layers' forward positions, by name. `away`: see Updater. `all_used`:
+        every pass uses every parameter, so that nobody need look for those that have no gradient. `watch`: of
+        parameters that every worker holds."""
         self.model = model
         self._layer_index = layer_index
         self._layer_of = {p: layer_index[name] for name, p in model.named_parameters() if name in layer_index}

@@ -98,14 +98,10 @@ class Away(Protocol):
 class Updater:
     """Updates parameters in place from their `.grad`, on a worker or a device."""
 
-    def __init__(
-        self, spec: OptimizerSpec, named: Mapping[str, Parameter], away: Away | None = None
-    ) -> None:
+    def __init__(self, spec: OptimizerSpec, named: Mapping[str, Parameter], away: Away | None = None) -> None:
         """`away`: where the optimizer's state is; None: beside the parameters."""
         self._away = away
-        self._twin: dict[int, Tensor] = {
-            id(p): p if away is None else away.twin(p) for p in named.values()
-        }
+        self._twin: dict[int, Tensor] = {id(p): p if away is None else away.twin(p) for p in named.values()}
         """By a parameter's identity: what the optimizer has in its place."""
         self._parameters = list(named.values())
         self._named = {name: self._twin[id(p)] for name, p in named.items()}

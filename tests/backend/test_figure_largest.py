@@ -11,7 +11,9 @@ from engine.plan.largest import LargestCurve, Line
 from tests.backend.figures_drawn import answer, column, traces
 
 KEEP = Line(way="keep", memory=[2**28, 2**29], samples=[4, 8], samples_per_s=[80.0, 82.5])
-MIXED = Line(way="budget (1 keep, 2 swap)", memory=[2**27, 2**29], samples=[5, 31], samples_per_s=[60.0, 61.0])
+MIXED = Line(
+    way="budget (1 keep, 2 swap)", memory=[2**27, 2**29], samples=[5, 31], samples_per_s=[60.0, 61.0]
+)
 PIECES = Line(way="through-time, recompute", memory=[2**28], samples=[9], samples_per_s=[None])
 
 
@@ -37,7 +39,9 @@ def test_each_way_is_a_line_of_batches_and_one_of_rates_where_these_are_known() 
 
 
 def test_a_large_memory_is_drawn_in_gib() -> None:
-    curve = LargestCurve(memory=2**34, rates="", lines=[Line(way="keep", memory=[2**34], samples=[8], samples_per_s=[1.0])])
+    curve = LargestCurve(
+        memory=2**34, rates="", lines=[Line(way="keep", memory=[2**34], samples=[8], samples_per_s=[1.0])]
+    )
     content = answer(plan_figure("largest-batch").build(curve, FigureRequest(width=300, theme="dark")))
     assert column(traces(content, "scatter")[0]["x"]).tolist() == [16]
 

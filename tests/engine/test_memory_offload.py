@@ -31,7 +31,11 @@ KERNELS: dict[str, dict[str, Any]] = {
     "foreach": {"foreach": True},
     "fused": {"fused": True},
 }
-MOMENTUM = {"sgd": {"momentum": 0.9}, "rmsprop": {"momentum": 0.9, "centered": True}, "adam": {"amsgrad": True}}
+MOMENTUM = {
+    "sgd": {"momentum": 0.9},
+    "rmsprop": {"momentum": 0.9, "centered": True},
+    "adam": {"amsgrad": True},
+}
 
 
 def spec_of(name: str, **options: Any) -> OptimizerSpec:
@@ -160,13 +164,19 @@ def test_the_file_has_no_name_and_its_pages_are_let_go(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
         mapped = resident(tmp_path)
         assert mapped is not None
-        assert mapped < 256 * 256 * 4, "the system maps pages around one that is touched, but no whole tensor stays"
+        assert mapped < 256 * 256 * 4, (
+            "the system maps pages around one that is touched, but no whole tensor stays"
+        )
     state = updater.state()
-    assert sum(bool(value.any()) for value in state.values()) == 3 * len(named), "and what was in them is not lost"
+    assert sum(bool(value.any()) for value in state.values()) == 3 * len(named), (
+        "and what was in them is not lost"
+    )
     assert (resident(tmp_path) or 0) >= sum(v.nbytes for v in state.values() if v.nbytes >= OFFLOADED_BYTES)
 
 
-def test_a_full_disk_is_said_before_anything_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_full_disk_is_said_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -175,7 +185,9 @@ def test_a_full_disk_is_said_before_anything_is_written(monkeypatch: pytest.Monk
     updater = Updater(spec_of("adam"), named, OnDisk(str(tmp_path)))
     for parameter in named.values():
         parameter.grad = torch.randn_like(parameter)
-    with pytest.raises(TrainingError, match=r"could not be offloaded to .*No space left.*leave optimizer\.offload"):
+    with pytest.raises(
+        TrainingError, match=r"could not be offloaded to .*No space left.*leave optimizer\.offload"
+    ):
         updater.update(as_they_are(spec_of("adam")))
 
 
@@ -212,7 +224,9 @@ def test_a_plan_says_where_the_state_is(strategy: str) -> None:
 @pytest.mark.parametrize("strategy", ["ring-allreduce", "parameter-server", "hybrid"])
 def test_what_is_offloaded_is_declared_as_no_memory(strategy: str) -> None:
     spec = job(**WORKERS, strategy={"name": strategy}, optimizer=ADAM, model={"name": "bn-cnn"})
-    beside = job(**WORKERS, strategy={"name": strategy}, optimizer={**ADAM, "offload": False}, model={"name": "bn-cnn"})
+    beside = job(
+        **WORKERS, strategy={"name": strategy}, optimizer={**ADAM, "offload": False}, model={"name": "bn-cnn"}
+    )
     model, plan = describe(spec), plan_of(spec)
     away = 0
     for party in parties(plan, 2):

@@ -173,7 +173,9 @@ def test_the_peak_is_lower(activations: str, most: float, tmp_path: Path) -> Non
 
 
 def equal_layers() -> nn.Module:
-    return nn.Sequential(nn.Flatten(), *(m for _ in range(8) for m in (nn.Linear(64, 64), nn.Tanh())), nn.Linear(64, 10))
+    return nn.Sequential(
+        nn.Flatten(), *(m for _ in range(8) for m in (nn.Linear(64, 64), nn.Tanh())), nn.Linear(64, 10)
+    )
 
 
 def test_a_step_holds_as_much_more_as_is_on_its_way_back(tmp_path: Path) -> None:

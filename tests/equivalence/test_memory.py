@@ -100,7 +100,10 @@ OFFLOADED: dict[str, tuple[dict[str, Any], list[dict[str, Any]], int]] = {
 @pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(
     "way",
-    [pytest.param(way, marks=[] if way == "servers and workers" else [pytest.mark.soak]) for way in OFFLOADED],
+    [
+        pytest.param(way, marks=[] if way == "servers and workers" else [pytest.mark.soak])
+        for way in OFFLOADED
+    ],
 )
 def test_a_job_whose_optimizer_is_elsewhere_trains_the_same_bits(way: str, tmp_path: Path) -> None:
     """Its folder lies in memory here, which everyone who offloads anything says."""
