@@ -271,17 +271,17 @@ def test_pytorchs_own_ways_hold_less_under_the_same_count() -> None:
 
 
 def test_swapping_late_holds_less_and_takes_longer() -> None:
-    subject, beside = pai_table_1.Subject("lstm-lm"), pai_table_1.SaveOnCpu()
-    peaks = [subject.peak(way, 64, beside).total for way in (pai_table_1.LATE, pai_table_1.SWAP)]
+    subject, beside = pai_table_1.Subject("resnet-digits"), pai_table_1.SaveOnCpu()
+    peaks = [subject.peak(way, 512, beside).total for way in (pai_table_1.LATE, pai_table_1.SWAP)]
     assert peaks[0] < peaks[1]
-    late, ahead = (subject.slow_down(way, 64, 0) for way in (pai_table_1.LATE, pai_table_1.SWAP))
+    late, ahead = (subject.slow_down(way, 512, 0) for way in (pai_table_1.LATE, pai_table_1.SWAP))
     assert late > ahead > 0
 
 
 def test_at_an_equal_slow_down_more_time_allows_a_larger_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pai_table_1, "ROOM", 2**30)
-    subject = pai_table_1.Subject("lstm-lm")
+    monkeypatch.setattr(pai_table_1, "ROOM", 2**25)
+    subject = pai_table_1.Subject("resnet-digits")
     none, some = subject.at_slow_down(0.0), subject.at_slow_down(0.5)
     assert 0 < none < some
     kept = subject.peak(pai_table_1.KEEP, none, pai_table_1.SaveOnCpu())
-    assert max(kept.total, kept.first) <= 2**30
+    assert max(kept.total, kept.first) <= 2**25
