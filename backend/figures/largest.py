@@ -28,9 +28,9 @@ def largest(curve: LargestCurve, request: FigureRequest) -> go.Figure:
         note.update(x=0, xanchor="left", font={"size": 12, "color": colours.text})
     said = []
     for place, line in enumerate(curve.lines):
-        again, at = divmod(place, len(colours.series))
+        at = place % len(colours.series)
         held = np.array(line.memory) / size
-        style = {"width": 2, "color": colours.series[at], "dash": DASHES[again % len(DASHES)]}
+        style = {"width": 2, "color": colours.series[at], "dash": DASHES[place % len(DASHES)]}
         common = {"name": as_text(line.way), "legendgroup": line.way, "mode": "lines+markers", "line": style}
         figure.add_trace(
             go.Scatter(x=held, y=np.array(line.samples), hovertemplate="%{y:,}", **common), row=1, col=1

@@ -246,9 +246,9 @@ def test_a_memory_that_holds_nothing_is_refused(room: str, api: TestClient) -> N
     assert ROOMS[room] in answer.text
 
 
-def test_what_an_optimizer_has_on_a_disk_is_no_memory(api: TestClient) -> None:
+def test_what_an_optimizer_has_on_a_disk_is_no_memory(api: TestClient, deep: dict[str, Any]) -> None:
     adam = {"name": "adam", "learning_rate": 0.01}
-    here, away = (memory(api, optimizer={**adam, "offload": offload}) for offload in (False, True))
+    here, away = (memory(api, optimizer={**adam, "offload": offload}, **deep) for offload in (False, True))
     assert (here["offloaded"], away["offloaded"] > 0) == (0, True)
     state = "optimizer state"
     assert here["declared"][state] - away["declared"][state] == away["offloaded"]
