@@ -22,7 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
@@ -44,6 +43,7 @@ from engine.models.describe import describe
 from engine.plan.description import ModelDescription
 from engine.plan.mechanism_options import options_of
 from engine.state.updates import build_optimizer
+from engine.tensor_bytes import as_bytes
 
 MODELS: dict[str, int] = {"resnet110": 64, "resnet50": 8, "inception-v3": 8}
 """Samples of a step. Each is an nn.Sequential, as `checkpoint_sequential` wants it, and small enough for a dozen."""
@@ -83,8 +83,10 @@ class OnDisk:
         if isinstance(packed, Tensor):
             return packed
         path, dtype, shape = packed
-        kind = torch.empty(0, dtype=dtype).numpy().dtype
-        return torch.from_numpy(np.fromfile(path, kind)).view(shape)
+        found = torch.empty(shape, dtype=dtype)  # NumPy's own memory is none that the allocator counts
+        with path.open("rb") as file:
+            file.readinto(as_bytes(found.view(-1)))
+        return found
 
 
 def plain_way(
