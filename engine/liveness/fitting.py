@@ -12,8 +12,8 @@ its backward twice that, or as its FLOPs say; a measured profile's times of its 
 at DISK each way, beside what is computed. `through-time` is not chosen: it sums in another order.
 
 Costs one pass, one look where everything fits as it is, and else 16 at the most; a look costs three steps without
-values. Two of the choices that may need the least swap *late*: nothing is on its way back while something else is used,
-which two tensors at a time are otherwise. It loses where one block is all of the model, and by what times are wrong.
+values. Last resorts are two choices that swap *late*: nothing is on its way back while something else is used, which two
+tensors at a time are otherwise. It loses where one block is all of the model, and by what times are wrong.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Fitter:
             raise impossible(budget, kept + self._beside)
         try:
             others = [*self._others, *map(blocks.assigned, more)]
-            found, fastest = within(budget - self._beside, self._frontier, self._held, others)
+            found, fastest = within(budget - self._beside, self._frontier, self._held, others, self._last)
         except ImpossibleError as error:
             raise impossible(budget, error.least_bytes + self._beside) from None
         extra = found.time_ns - fastest.time_ns
@@ -109,7 +109,10 @@ class Fitter:
         """Of the choices that are looked at for every budget that is exceeded, the one that holds the least."""
         if not self._blocks.costs:
             return self._keep
-        chosen = [self._keep, *(each.chosen for each in thrifty(self._frontier, self._others))]
+        chosen = [
+            self._keep,
+            *(each.chosen for each in thrifty(self._frontier, [*self._others, *self._last])),
+        ]
         held = {choice: peak for choice in chosen if (peak := self._held(choice)) is not None}
         return min(held, key=held.__getitem__)
 
@@ -132,11 +135,16 @@ class Fitter:
     @property
     def _others(self) -> list[Assignment]:
         blocks = self._blocks
-        swapped = blocks.alike(Action.SWAP)
-        chosen = [late(thrifty(self._frontier)[0].chosen), swapped, late(swapped)]
+        chosen = [blocks.alike(Action.SWAP)]
         if not self._left_out:
             chosen += [blocks.alike(Action.RECOMPUTE), blocks.in_groups()]
         return [blocks.assigned(each) for each in chosen]
+
+    @property
+    def _last(self) -> list[Assignment]:
+        """What is slow, and holds little."""
+        swapping = (thrifty(self._frontier)[0].chosen, self._blocks.alike(Action.SWAP))
+        return [self._blocks.assigned(late(each)) for each in swapping]
 
     def _held(self, chosen: Choice) -> int | None:
         """The most that the model's step holds, also while mechanisms learn; None where it cannot train so."""
