@@ -12,8 +12,8 @@ its backward twice that, or as its FLOPs say; a measured profile's times of its 
 at DISK each way, beside what is computed. `through-time` is not chosen: it sums in another order.
 
 Costs one pass, one look where everything fits as it is, and else 16 at the most; a look costs three steps without
-values. Last resorts are two choices that swap *late*: nothing is on its way back while something else is used, which two
-tensors at a time are otherwise. It loses where one block is all of the model, and by what times are wrong.
+values. Last resorts are two choices that swap *late*: nothing is on its way back while something else is used, which
+two tensors at a time are otherwise. It loses where one block is all of the model, and by what times are wrong.
 """
 
 from __future__ import annotations
