@@ -218,17 +218,24 @@ def times(makes: Mapping[str, Callable[[], Way]], count: int) -> dict[str, list[
 
 
 def rows(peak: Mapping[str, int], spent: Mapping[str, list[float]]) -> list[dict[str, Any]]:
-    """What each way takes, beside the same loop without it."""
+    """What each way takes, beside the same loop without it: loops differ by a few numbers that they keep of a loss."""
     ours = [way for way in peak if against(way) == KEEP]
     found: list[dict[str, Any]] = []
     for way in peak:
         compared = ratio(spent[way], spent[against(way)])
+        alone = peak[against(way)]
         found.append(
-            {"way": way, "peak": peak[way], "share": peak[way] / peak[against(way)], "time": compared}
+            {
+                "way": way,
+                "peak": peak[way],
+                "share": peak[way] / alone,
+                "less": alone - peak[way],
+                "time": compared,
+            }
         )
     by_way = {row["way"]: row for row in found}
     for row in found:
-        fitting = [by_way[way] for way in ours if by_way[way]["share"] <= row["share"]]
+        fitting = [by_way[way] for way in ours if by_way[way]["less"] >= row["less"]]
         row["ours"] = min((each["time"].median for each in fitting), default=None)
     return found
 

@@ -15,8 +15,8 @@ the one whose peak lies between them; from there on, all that the smaller one ma
 larger one may take has that peak or more. Hence a smaller budget never has a higher peak, nor a shorter time, whatever
 `look` answers.
 
-Cost: 1 look where the fastest choice fits, else 1 + PARTS + the others + the last + MOST_LOOKS at the most. It loses up to
-1 part in 2 ** MOST_LOOKS of what lies between the two ends, and all that the frontier's order is wrong about.
+Cost: 1 look where the fastest choice fits, else 1 + PARTS + the others + the last + MOST_LOOKS at the most. It loses up
+to 1 part in 2 ** MOST_LOOKS of what lies between the two ends, and all that the frontier's order is wrong about.
 """
 
 from __future__ import annotations
