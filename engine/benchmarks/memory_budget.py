@@ -128,7 +128,7 @@ def described_as(name: str) -> ModelDescription:
 
 
 def budgets(name: str, samples: int) -> dict[str, dict[str, Asked]]:
-    """What each budget that is possible chooses, where it is not what a larger one chooses."""
+    """What each budget that is possible chooses, where it is not what a larger one chooses; the least one last."""
     described = described_as(name)
     with torch.device("meta"):
         training = training_of(name, samples, described)
@@ -150,6 +150,9 @@ def budgets(name: str, samples: int) -> dict[str, dict[str, Asked]]:
         }
         if choices not in found.values():
             found[f"budget {share:.0%}: {fitted.budget / MIB:.0f} MiB"] = choices
+    least = fitter.choices(fitter.least())
+    if least not in found.values():
+        found["budget: the least that is possible"] = least
     return found
 
 
