@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backend.connection import Connection
+from backend.drawn import drawn
 from backend.schemas.memory import LargestBatchView, MemoryView
 from backend.schemas.paying import PayingView
 from backend.schemas.plans import PlanView
 from engine.plan.job import JobSpec
 from engine.plan.serde import to_plain
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 
 class PlanClient(Connection):
@@ -33,3 +37,10 @@ class PlanClient(Connection):
         activations. It may take a minute."""
         path, query = "/plans/largest-batch", {"memory": memory}
         return self._read(LargestBatchView, "POST", path, json=to_plain(spec), params=query)
+
+    def largest_batch_figure(
+        self, spec: JobSpec | Mapping[str, Any], memory: str | int, **view: Any
+    ) -> go.Figure:
+        """The largest batch over a worker's memory up to this, and how fast it is trained. `view`: width, theme."""
+        path, query = "/plans/largest-batch/figure", {"memory": memory, **view}
+        return drawn(self._send("POST", path, json=to_plain(spec), params=query).text)

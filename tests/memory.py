@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.axes.memory import ACTIVATIONS
+from engine.inputs.task import classification
+from engine.liveness.training import Training
 from engine.memory.activations import Activations
 from engine.memory.blocks import Asked
 from engine.memory.mechanism import Passes, Site
@@ -122,3 +124,10 @@ def summed(outputs: Any) -> Tensor:
     """A loss of whatever tensors a model answers with."""
     leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(outputs) if isinstance(leaf, Tensor)]
     return torch.stack([leaf.square().mean() for leaf in leaves]).sum()
+
+
+def training(model: nn.Module, inputs: Tensor, targets: Tensor) -> Training:
+    """A model that classifies, with a batch."""
+    return Training(
+        model=model, described=layers_of(model), inputs=inputs, targets=targets, task=classification
+    )

@@ -38,6 +38,11 @@ def answered(request: Request, content: bytes | None, etag: str) -> Response:
     headers = {"ETag": etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     if content is None:
         return Response(status_code=304, headers=headers)
+    return compressed(request, content, headers)
+
+
+def compressed(request: Request, content: bytes, headers: dict[str, str]) -> Response:
+    """JSON that is compressed with gzip, as the client takes it."""
     if "gzip" in request.headers.get("accept-encoding", ""):
         headers["Content-Encoding"] = "gzip"
     else:

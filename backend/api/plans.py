@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request, Response
 
 from backend.api.body import SpecBody
 from backend.api.deps import Asking, Services, problems
+from backend.api.figures import FIGURE, Theme, Width, compressed
 from backend.schemas.memory import LargestBatchView, MemoryView
 from backend.schemas.paying import PayingView
 from backend.schemas.plans import PlanView
@@ -39,17 +40,37 @@ def find_where_codecs_pay(services: Services, spec: SpecBody, asker: Asking) -> 
     return services.paying.find(spec, asker)
 
 
+Memory = Annotated[
+    str, Query(max_length=60, description="Of a worker: `16GiB`, `600MB` or a number of bytes")
+]
+
+
 @router.post("/largest-batch", responses=problems(415, 422, 503))
-def largest_batch(
+def largest_batch(services: Services, spec: SpecBody, asker: Asking, memory: Memory) -> LargestBatchView:
+    """The largest batch that worker 0 of the job can have in a given memory, whatever the job's own batch and budget
+    are: with all activations kept, swapped, and computed again, and with what a budget chooses; with the predicted
+    peak, how much longer a pass takes, and what one sample more would go beyond. It takes some seconds for each. 422 as
+    for `/plans/memory`, and where not one sample fits, with what one takes."""
+    return services.peaks.largest(spec, memory, asker)
+
+
+@router.post(
+    "/largest-batch/figure",
+    response_class=Response,
+    responses={200: FIGURE[200], **problems(415, 422, 503)},
+)
+def draw_largest_batch(
     services: Services,
+    request: Request,
     spec: SpecBody,
     asker: Asking,
-    memory: Annotated[
-        str, Query(max_length=60, description="Of a worker: `16GiB`, `600MB` or a number of bytes")
-    ],
-) -> LargestBatchView:
-    """The largest batch that worker 0 of the job can have in a given memory, whatever the job's own batch and budget
-    are: with all activations kept, swapped, and computed again, with the predicted peak, how much longer a pass takes,
-    and what one sample more would go beyond. It takes some seconds for each. 422 as for `/plans/memory`, and where not
-    one sample fits, with what one takes."""
-    return services.peaks.largest(spec, memory, asker)
+    *,
+    memory: Memory,
+    width: Width = 1280,
+    theme: Theme = "light",
+) -> Response:
+    """The largest batch over a worker's memory, and how fast it is trained, for each way to treat activations: what
+    `/plans/largest-batch` answers, with some smaller batches of each way. It takes some seconds for each."""
+    curve = services.peaks.curve(spec, memory, asker)
+    content = services.figures.of_plan("largest-batch", curve, {"width": width, "theme": theme})
+    return compressed(request, content, {"Cache-Control": "no-store", "Vary": "Accept-Encoding"})

@@ -15,8 +15,9 @@ from backend.figures.race_learning import Learning
 from backend.figures.race_throughput import Curves
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
+from engine.plan.largest import LargestCurve
 
-__all__ = ["DrawnRace", "cause_of", "job_figure", "jobs_compared", "jobs_race", "race_curves"]
+__all__ = ["DrawnRace", "cause_of", "job_figure", "jobs_compared", "jobs_race", "plan_curve", "race_curves"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,11 @@ def jobs_race(session: Session, job_ids: Sequence[str], request: FigureRequest) 
 def race_curves(session: Session, name: str, curves: Curves | Learning, request: FigureRequest) -> bytes:
     """One figure of a race of strategies, whose data were read already, as JSON."""
     return _json(registry.race_figure(name).build(curves, request))
+
+
+def plan_curve(session: Session, name: str, curve: LargestCurve, request: FigureRequest) -> bytes:
+    """One figure of a job that has not run, as JSON."""
+    return _json(registry.plan_figure(name).build(curve, request))
 
 
 def _json(figure: go.Figure) -> bytes:

@@ -1,4 +1,5 @@
-"""The catalogues of a job's figures and of a race's: explicit lists. (The same step of several jobs is `race.py`.)"""
+"""The catalogues of figures of a job, of a race and of a plan: explicit lists. (The same step of several jobs is
+`race.py`.)"""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import plotly.graph_objects as go
 from backend.figures.base import Labels, say_labels
 from backend.figures.drift import drift
 from backend.figures.heatmap import heatmap
+from backend.figures.largest import largest
 from backend.figures.loss import loss
 from backend.figures.memory import memory
 from backend.figures.race_learning import race_learning
@@ -140,26 +142,26 @@ def figure(name: str) -> Figure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaceFigure:
-    """One chart of a race of strategies."""
+class ReadFigure:
+    """One chart of what was read, or asked, for it: of a race of strategies, or of a job before it runs."""
 
     name: str
     """In addresses."""
     summary: str
     """What it shows, in one sentence."""
     build: Callable[[Any, FigureRequest], go.Figure]
-    """Draws what was read of the race for it."""
+    """Draws that."""
 
 
-RACE_FIGURES: dict[str, RaceFigure] = {
+RACE_FIGURES: dict[str, ReadFigure] = {
     figure.name: figure
     for figure in (
-        RaceFigure(
+        ReadFigure(
             name="throughput",
             summary="Samples per second of every member against the rate, the workers or the batch, with crossings.",
             build=race_throughput,
         ),
-        RaceFigure(
+        ReadFigure(
             name="learning",
             summary="Test accuracy or loss of every member over steps, samples, bytes or time, with intervals.",
             build=race_learning,
@@ -168,7 +170,26 @@ RACE_FIGURES: dict[str, RaceFigure] = {
 }
 
 
-def race_figure(name: str) -> RaceFigure:
+PLAN_FIGURES: dict[str, ReadFigure] = {
+    figure.name: figure
+    for figure in (
+        ReadFigure(
+            name="largest-batch",
+            summary="The largest batch over a worker's memory, and how fast it is trained, for each way to save it.",
+            build=largest,
+        ),
+    )
+}
+
+
+def plan_figure(name: str) -> ReadFigure:
+    """The figure of that name. Raises UnknownNameError, listing those there are."""
+    if name not in PLAN_FIGURES:
+        raise UnknownNameError("figure", name, "figure of a plan", PLAN_FIGURES)
+    return PLAN_FIGURES[name]
+
+
+def race_figure(name: str) -> ReadFigure:
     """The figure of that name. Raises UnknownNameError, listing those there are."""
     if name not in RACE_FIGURES:
         raise UnknownNameError("figure", name, "figure of a race", RACE_FIGURES)

@@ -21,7 +21,7 @@ CHOOSE = Task(
 )
 
 LOOKS = 5
-"""It may take so many times as long as one prediction, of which it makes up to 13."""
+"""It may take so many times as long as one prediction, of which it makes up to 16."""
 
 
 class Budgets:

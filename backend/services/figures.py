@@ -29,6 +29,7 @@ from backend.services.jobs import find
 from backend.services.remember import Remembered
 from backend.services.views import Views, attempt_of
 from engine.errors import UnknownNameError, UserError
+from engine.plan.largest import LargestCurve
 
 CACHE_BYTES = 64 << 20
 MOST_RACERS = 8
@@ -139,6 +140,16 @@ class Figures:
         request = _request(view)
         tag = _hashed([self._life, name, asdict(curves), view])
         return self._answer(tag, held, lambda: self._drawing.run(answers.race_curves, name, curves, request))
+
+    def of_plan(self, name: str, curve: LargestCurve, view: dict[str, Any]) -> bytes:
+        """One figure of a job before it runs, compressed with gzip. Raises UserError for what cannot be shown."""
+        request = _request(view)
+        tag = _hashed([self._life, name, asdict(curve), view])
+        drawn = self._answer(tag, None, lambda: self._drawing.run(answers.plan_curve, name, curve, request))[
+            0
+        ]
+        assert drawn is not None
+        return drawn
 
     def why(self, job_id: str, attempt: int | None, wait: Wait) -> Why:
         """Why a worker waited in that attempt, else in the latest. Raises NotFound for a job or a wait that there is

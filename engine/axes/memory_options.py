@@ -9,6 +9,7 @@ from engine.errors import require_within
 
 _MOST_NEIGHBOURS = 10_000
 _MOST_BYTES = 2**40
+MOST_AHEAD = 16
 _MOST_STEPS = 20_000
 
 
@@ -35,9 +36,13 @@ class SwapOptions:
 
     least_bytes: int = 65536
     """Tensors of fewer bytes stay where they are: to move them takes longer than it is worth."""
+    ahead: int = 2
+    """A tensor is on its way back while so many that are wanted before it are used: it then takes memory, and its copy
+    is hidden behind computation. 0: it comes when it is wanted, and is waited for."""
 
     def __post_init__(self) -> None:
         require_within("least_bytes", self.least_bytes, 0, _MOST_BYTES)
+        require_within("ahead", self.ahead, 0, MOST_AHEAD)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
@@ -33,9 +32,8 @@ from engine.axes.memory import ACTIVATIONS
 from engine.axes.memory_options import SwapOptions
 from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
-from engine.benchmarks.memory_peaks import MECHANISMS, MIB, OPTIMIZER, asked, batch
+from engine.benchmarks.memory_peaks import MECHANISMS, MIB, OPTIMIZER, asked, batch, training_of
 from engine.errors import UserError
-from engine.inputs.task import classification
 from engine.liveness.fitting import Fitter, Wanted
 from engine.liveness.measured import RealSteps, peak_bytes, stored
 from engine.liveness.peak import peak_of
@@ -45,11 +43,12 @@ from engine.models.describe import describe
 from engine.plan.description import ModelDescription
 from engine.plan.mechanism_options import options_of
 from engine.state.updates import build_optimizer
+from engine.tensor_bytes import as_bytes
 
 MODELS: dict[str, int] = {"resnet110": 64, "resnet50": 8, "inception-v3": 8}
 """Samples of a step. Each is an nn.Sequential, as `checkpoint_sequential` wants it, and small enough for a dozen."""
 QUICK: dict[str, int] = {"resnet-digits": 256, "vgg-small": 32, "bn-cnn": 512}
-BUDGETS = (0.9, 0.8, 0.7, 0.6, 0.5)
+BUDGETS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 """Of what a step holds that keeps everything; those that are possible."""
 WARM_UP = 3
 KEEP = next(row.name for row in ACTIVATIONS if "as-is" in row.traits)
@@ -84,8 +83,10 @@ class OnDisk:
         if isinstance(packed, Tensor):
             return packed
         path, dtype, shape = packed
-        kind = torch.empty(0, dtype=dtype).numpy().dtype
-        return torch.from_numpy(np.fromfile(path, kind)).view(shape)
+        found = torch.empty(shape, dtype=dtype)  # NumPy's own memory is none that the allocator counts
+        with path.open("rb") as file:
+            file.readinto(as_bytes(found.view(-1)))
+        return found
 
 
 def plain_way(
@@ -116,10 +117,8 @@ def our_way(name: str, samples: int, choices: Mapping[str, Asked], scratch: str,
     """Our own loop of a worker's, in this process."""
     torch.manual_seed(0)
     described = described_as(name)
-    steps = RealSteps(
-        registry.build(name, {}), described, *batch(name, samples), classification, OPTIMIZER, choices,
-        scratch=scratch, counted=counted,
-    )  # fmt: skip
+    training = training_of(name, samples, described)
+    steps = RealSteps(training, OPTIMIZER, choices, scratch=scratch, counted=counted)
     return Way(steps.step, lambda: steps.held)
 
 
@@ -129,14 +128,14 @@ def described_as(name: str) -> ModelDescription:
 
 
 def budgets(name: str, samples: int) -> dict[str, dict[str, Asked]]:
-    """What each budget that is possible chooses, where it is not what a larger one chooses."""
+    """What each budget that is possible chooses, where it is not what a larger one chooses; the least one last."""
     described = described_as(name)
     with torch.device("meta"):
-        model, (inputs, targets) = registry.build(name, {}), batch(name, samples)
-    look = partial(peak_of, model, described, inputs, targets, classification, OPTIMIZER)
+        training = training_of(name, samples, described)
+    look = partial(peak_of, training, OPTIMIZER)
     free = tuple(layer.name for layer in described.layers if layer.trainable_count)
     wanted = Wanted(beside=0, free=free, threads=torch.get_num_threads(), accumulated=False)
-    fitter = Fitter(model, described, inputs, targets, classification, {}, look, wanted)
+    fitter = Fitter(training, {}, look, wanted)
     most = fitter.fit(2**50).peak
     found: dict[str, dict[str, Asked]] = {}
     for share in BUDGETS:
@@ -151,6 +150,9 @@ def budgets(name: str, samples: int) -> dict[str, dict[str, Asked]]:
         }
         if choices not in found.values():
             found[f"budget {share:.0%}: {fitted.budget / MIB:.0f} MiB"] = choices
+    least = fitter.choices(fitter.least())
+    if least not in found.values():
+        found["budget: the least that is possible"] = least
     return found
 
 
@@ -219,17 +221,24 @@ def times(makes: Mapping[str, Callable[[], Way]], count: int) -> dict[str, list[
 
 
 def rows(peak: Mapping[str, int], spent: Mapping[str, list[float]]) -> list[dict[str, Any]]:
-    """What each way takes, beside the same loop without it."""
+    """What each way takes, beside the same loop without it: loops differ by a few numbers that they keep of a loss."""
     ours = [way for way in peak if against(way) == KEEP]
     found: list[dict[str, Any]] = []
     for way in peak:
         compared = ratio(spent[way], spent[against(way)])
+        alone = peak[against(way)]
         found.append(
-            {"way": way, "peak": peak[way], "share": peak[way] / peak[against(way)], "time": compared}
+            {
+                "way": way,
+                "peak": peak[way],
+                "share": peak[way] / alone,
+                "less": alone - peak[way],
+                "time": compared,
+            }
         )
     by_way = {row["way"]: row for row in found}
     for row in found:
-        fitting = [by_way[way] for way in ours if by_way[way]["share"] <= row["share"]]
+        fitting = [by_way[way] for way in ours if by_way[way]["less"] >= row["less"]]
         row["ours"] = min((each["time"].median for each in fitting), default=None)
     return found
 

@@ -22,6 +22,7 @@ from engine.benchmarks.harness.report import Report, arguments
 from engine.inputs.task import classification
 from engine.liveness.measured import RealSteps, measured_peak
 from engine.liveness.peak import peak_of
+from engine.liveness.training import Training
 from engine.memory.blocks import Asked
 from engine.models import registry
 from engine.models.describe import describe
@@ -56,6 +57,20 @@ def batch(name: str, samples: int) -> tuple[Tensor, Tensor]:
     return inputs, torch.zeros(samples, *entry.target_shape, dtype=torch.int64)
 
 
+def training_of(
+    name: str, samples: int, described: ModelDescription, options: dict[str, Any] | None = None
+) -> Training:
+    """A model of the catalogue and a batch of it."""
+    inputs, targets = batch(name, samples)
+    return Training(
+        model=registry.build(name, options or {}),
+        described=described,
+        inputs=inputs,
+        targets=targets,
+        task=classification,
+    )
+
+
 def asked(described: ModelDescription, mechanism: str) -> dict[str, Asked]:
     """For all layers of a model."""
     if "as-is" in ACTIVATIONS[mechanism].traits:
@@ -68,10 +83,9 @@ def predicted(
     name: str, options: dict[str, Any], samples: int, mechanism: str
 ) -> tuple[Peak, ModelDescription]:
     with torch.device("meta"):
-        model = registry.build(name, options)
         found = describe(registry.build(name, options), *batch(name, 2), name)
-        inputs, targets = batch(name, samples)
-    return peak_of(model, found, inputs, targets, classification, OPTIMIZER, asked(found, mechanism)), found
+        training = training_of(name, samples, found, options)
+    return peak_of(training, OPTIMIZER, asked(found, mechanism)), found
 
 
 def main() -> None:
@@ -109,10 +123,7 @@ def main() -> None:
                 ) as scratch:
                     measured = measured_peak(
                         RealSteps(
-                            registry.build(name, given),
-                            described,
-                            *batch(name, samples),
-                            classification,
+                            training_of(name, samples, described, given),
                             OPTIMIZER,
                             asked(described, mechanism),
                             scratch=scratch,

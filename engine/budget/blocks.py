@@ -73,3 +73,5 @@ class Chosen:
     action: Action
     joined: bool = False
     """It is computed again together with the block before it."""
+    late: bool = False
+    """It is swapped, and comes back when it is wanted, not before."""

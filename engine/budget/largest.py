@@ -18,12 +18,13 @@ FIRST: Final = 16
 """Samples of the first look: one alone may take other kernels."""
 
 
-def largest(held: Callable[[int], int], room: int, *, most: int) -> int:
-    """The samples, 0 where one does not fit, `most` where all of them do. `held(n)`: bytes that n samples take."""
+def largest(held: Callable[[int], int], room: int, *, most: int, first: int = FIRST) -> int:
+    """The samples, 0 where one does not fit, `most` where all of them do. `held(n)`: bytes that n samples take.
+    `first`: where is looked first."""
     look = cache(held)
     fits, over = 0, most + 1
     stride, slow = 1, 0
-    at = min(FIRST, most)
+    at = min(first, most)
     known: list[int] = []
     while over - fits > 1:
         between = over - fits

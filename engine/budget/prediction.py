@@ -2,9 +2,10 @@
 
 A pass goes through the blocks forward, then backward. What is *kept* stays in between. What is *swapped* leaves while
 the next block runs forward, which ends when both have, and comes back while the next block goes backward: so do vDNN's
-copies (Rhu et al. 2016, section III), which bounds what is under way. Blocks that are *recomputed* together leave the
-input of the first of them; before the last of them goes backward, all run forward again, and each lets go what it saved
-when it went backward. Each direction of the link to the second tier carries one copy at a time.
+copies (Rhu et al. 2016, section III), which bounds what is under way. What is swapped *late* comes back when its own
+block goes backward, which waits for all of it. Blocks that are *recomputed* together leave the input of the first of
+them; before the last of them goes backward, all run forward again, and each lets go what it saved when it went
+backward. Each direction of the link to the second tier carries one copy at a time.
 
 Cost: a few operations for each block. It is wrong where blocks do not follow one another, and as far as times are.
 """
@@ -75,14 +76,16 @@ def predict(
             copy = copy_ns(block.leaving_bytes, swap_bytes_per_second)
             following = blocks[at + 1] if at + 1 < len(blocks) else None
             waited += swap_begins_ns
-            for beside in (following.forward_ns, following.backward_ns) if following else (0, 0):
+            ahead = following.backward_ns if following and not choice.late else 0
+            for beside in (following.forward_ns if following else 0, ahead):
                 waited += max(0, copy - beside)
     backward = [0] * len(blocks)
     again = 0
     """What blocks have saved that were run again and did not go backward yet."""
     for at in reversed(range(len(blocks))):
         block, action = blocks[at], chosen[at].action
-        comes = blocks[at - 1].leaving_bytes if at and chosen[at - 1].action is Action.SWAP else 0
+        fetched = at > 0 and chosen[at - 1].action is Action.SWAP and not chosen[at - 1].late
+        comes = blocks[at - 1].leaving_bytes if fetched else 0
         if action is Action.RECOMPUTE:
             if at + 1 == len(blocks) or not chosen[at + 1].joined:
                 again = _saved_again(blocks, chosen, at)
@@ -112,6 +115,8 @@ def _check(blocks: Sequence[BlockCosts], chosen: Sequence[Chosen], rate: int | N
         again = choice.action is Action.RECOMPUTE
         if choice.action is Action.SWAP and not rate:
             raise _refused(block, choice, "there is no second tier of memory", "Keep it, or compute it again")
+        if choice.late and choice.action is not Action.SWAP:
+            raise _refused(block, choice, "only what is swapped comes late", "Swap it")
         if again and not block.recomputable:
             raise _refused(block, choice, "it cannot be computed again", "Keep or swap it")
         if choice.joined and not (again and at and block.joins and chosen[at - 1].action is Action.RECOMPUTE):

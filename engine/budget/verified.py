@@ -15,8 +15,8 @@ the one whose peak lies between them; from there on, all that the smaller one ma
 larger one may take has that peak or more. Hence a smaller budget never has a higher peak, nor a shorter time, whatever
 `look` answers.
 
-Cost: 1 look where the fastest choice fits, else 1 + PARTS + the others + MOST_LOOKS at the most. It loses up to 1 part
-in 2 ** MOST_LOOKS of what lies between the two ends, and all that the frontier's order is wrong about.
+Cost: 1 look where the fastest choice fits, else 1 + PARTS + the others + the last + MOST_LOOKS at the most. It loses up
+to 1 part in 2 ** MOST_LOOKS of what lies between the two ends, and all that the frontier's order is wrong about.
 """
 
 from __future__ import annotations
@@ -56,10 +56,15 @@ class Verified(NamedTuple):
 
 
 def within(
-    budget_bytes: int, frontier: Frontier, look: Look, others: Sequence[Assignment] = ()
+    budget_bytes: int,
+    frontier: Frontier,
+    look: Look,
+    others: Sequence[Assignment] = (),
+    last: Sequence[Assignment] = (),
 ) -> tuple[Verified, Verified]:
     """The choice for a budget, and the fastest one. `others`: choices beside the frontier's own that may need the
-    least. Raises ImpossibleError where none that is looked at is within the budget."""
+    least. `last`: some that are taken where nothing else fits, or where they are better in both than what holds the
+    least of all others. Raises ImpossibleError where none that is looked at is within the budget."""
     points = frontier.points
     known: dict[Choice, int | None] = {}
 
@@ -75,11 +80,18 @@ def within(
     fastest = over
     if over.peak_bytes <= budget_bytes:
         return over, fastest
-    coarse = [frontier.choose(points[at][0]) for at in sorted({_at(points, part) for part in range(PARTS)})]
-    ends = [over, *map(looked, [*coarse, *others])]
+    ends = [over, *map(looked, thrifty(frontier, others))]
     fits = min((end for end in ends if end is not None), key=lambda end: (end.peak_bytes, end.time_ns))
+    resorts = [found for each in last if (found := looked(each)) is not None]
+    resorts.sort(key=lambda end: (end.time_ns, end.peak_bytes))
+    for end in resorts:
+        if end.peak_bytes <= fits.peak_bytes and end.time_ns <= fits.time_ns:
+            fits = end
     if fits.peak_bytes > budget_bytes:
-        raise ImpossibleError(fits.peak_bytes)
+        for end in resorts:
+            if end.peak_bytes <= budget_bytes:
+                return end, fastest
+        raise ImpossibleError(min(end.peak_bytes for end in (fits, *resorts)))
     # What is slower than the one that fits is no better.
     low = max((at for at, (_, time_ns) in enumerate(points) if time_ns >= fits.time_ns), default=0)
     high = len(points) - 1
@@ -97,6 +109,13 @@ def within(
         else:
             over, high = found, middle
     return fits, fastest
+
+
+def thrifty(frontier: Frontier, others: Sequence[Assignment] = ()) -> list[Assignment]:
+    """The choices that may need the least: of the frontier, and the others."""
+    points = frontier.points
+    at = sorted({_at(points, part) for part in range(PARTS)})
+    return [*(frontier.choose(points[each][0]) for each in at), *others]
 
 
 def _at(points: Sequence[tuple[int, int]], part: int) -> int:

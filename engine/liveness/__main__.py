@@ -3,8 +3,10 @@
     python -m engine.liveness < request.json > answer.json
 
 The request is what `engine/plan/worker_memory.py` makes of a job. With `blocks`, the answer is the model's description
-with its blocks; with a `budget` in bytes, and what is `wanted` for it (`fitting.py: Wanted`), it is `{"fitted": ...}`,
-else `{"peak": ...}`. Errors, and the numbers after it, are as those of `python -m engine.models`.
+with its blocks; with a `budget` in bytes, and what is `wanted` for it (`fitting.py: Wanted`), it is `{"fitted": ...}`;
+with a `room` (`largest.py: Room`) `{"largest": ...}`, of what a budget chooses where a `mixture` is asked for, or
+`{"points": ...}` of the numbers of samples in `curve`; else `{"peak": ...}`. Errors, and the numbers after it, are as
+those of `python -m engine.models`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -23,14 +23,13 @@ from torch.utils.flop_counter import flop_registry
 
 from engine.axes.memory import ACTIVATIONS
 from engine.axes.memory_options import RecomputeOptions
-from engine.inputs.batch import Tensors, count, repeated
-from engine.inputs.task import Task
 from engine.instrumentation.module_calls import before_forward
 from engine.liveness import host_kernels
 from engine.liveness.ledger import Holder, Ledger
+from engine.liveness.training import Training
 from engine.memory.blocks import Asked, Finder, Found, surround
 from engine.memory.saving import stays, unmoved
-from engine.plan.description import Amount, BlockDescription, ModelDescription
+from engine.plan.description import Amount, BlockDescription
 
 ASKED = Asked("recompute", RecomputeOptions(neighbours=1))
 """So that neighbours in an nn.Sequential are blocks of their own."""
@@ -51,36 +50,23 @@ class Seen:
     flops: Counter[str] = field(default_factory=Counter)
 
 
-def blocks_of(
-    model: nn.Module, described: ModelDescription, inputs: Tensors, targets: Tensors, task: Task
-) -> tuple[BlockDescription, ...]:
+def blocks_of(training: Training) -> tuple[BlockDescription, ...]:
     """Of a model and a batch on `meta`. Raises whatever a model raises that looks at values."""
-    trained = [layer.name for layer in described.layers if any(p.trainable for p in layer.parameters)]
-    asked = dict.fromkeys(trained, ASKED)
-    once, twice = (
-        Pass(model, described, repeated(inputs, times), repeated(targets, times), task, asked).run()
-        for times in (1, 2)
+    layers = training.described.layers
+    asked = dict.fromkeys((x.name for x in layers if any(p.trainable for p in x.parameters)), ASKED)
+    once, twice = (Pass(training.times(number), asked).run() for number in (1, 2))
+    return tuple(
+        _described(one, two, training.samples) for one, two in zip(once, twice, strict=True) if one.calls
     )
-    samples = count(inputs)
-    return tuple(_described(one, two, samples) for one, two in zip(once, twice, strict=True) if one.calls)
 
 
 class Pass:
     """One forward and backward pass."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        described: ModelDescription,
-        inputs: Tensors,
-        targets: Tensors,
-        task: Task,
-        asked: Mapping[str, Asked],
-    ) -> None:
+    def __init__(self, training: Training, asked: Mapping[str, Asked]) -> None:
         """`asked`: what the layers ask for whose blocks are looked at."""
-        self._model = model
-        self._batch = inputs, targets
-        self._task = task
+        self._training = training
+        model, described = training.model, training.described
         self._found = Finder(model, described, asked, lambda name: ACTIVATIONS[name].load()).find()
         self._outside = Seen(layers=(), calls=1)
         self._seen = {each.block.index: Seen(layers=each.block.layers) for each in self._found}
@@ -92,7 +78,7 @@ class Pass:
         self._spans: list[tuple[int, Seen]] = []
         """First number of a node of autograd's, and whose nodes those are from there on."""
         self._ledger = Ledger(host_kernels)
-        held = [*model.parameters(), *model.buffers(), *tree_leaves([inputs, targets])]
+        held = [*model.parameters(), *model.buffers(), *training.batch]
         self._never = {_address(tensor) for tensor in held}
         self._ledger.book(held, Holder("before"))
         self._before = self._ledger.held
@@ -105,17 +91,17 @@ class Pass:
             surroundings.enter_context(_Flops(self._count))
             for each in surround(self._found, self._around):
                 surroundings.callback(each.remove)
-            modules = dict(self._model.named_modules(remove_duplicate=False))
+            modules = dict(self._training.model.named_modules(remove_duplicate=False))
             for name in self._names:
                 if name in modules:
                     told = before_forward(modules[name], partial(self._entering, name))
                     surroundings.callback(told.remove)
             self._enter(self._outside, self._fresh)
             with saved_tensors_hooks(self._pack, unmoved):
-                loss = self._task(self._model, *self._batch).total
+                loss = self._training.loss().total
             if loss.requires_grad:
                 loss.backward()
-        self._model.zero_grad(set_to_none=True)
+        self._training.model.zero_grad(set_to_none=True)
         return [self._seen[index] for index in sorted(self._seen)] + [self._outside]
 
     def _around(self, found: Found) -> Callable[..., Any]:

@@ -11,33 +11,31 @@ Times only order choices. A block's forward takes, where nobody has measured it,
 its backward twice that, or as its FLOPs say; a measured profile's times of its layers take the place of both. Copies go
 at DISK each way, beside what is computed. `through-time` is not chosen: it sums in another order.
 
-Costs one pass, one look where everything fits as it is, and else 13 at the most; a look costs three steps without
-values. It loses where one block is all of the model, and by what times are wrong.
+Costs one pass, one look where everything fits as it is, and else 16 at the most; a look costs three steps without
+values. Last resorts are two choices that swap *late*: nothing is on its way back while something else is used, which
+two tensors at a time are otherwise. It loses where one block is all of the model, and by what times are wrong.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
-
-from torch import nn
 
 from engine.axes.memory import ACTIVATIONS
 from engine.axes.memory_options import RecomputeOptions, SwapOptions
 from engine.budget.blocks import Action, BlockCosts, Chosen
 from engine.budget.frontier import Assignment, Frontier
 from engine.budget.prediction import copy_ns, predict
-from engine.budget.verified import Choice, ImpossibleError, within
+from engine.budget.verified import Choice, ImpossibleError, thrifty, within
 from engine.errors import TrainingError, UserError
-from engine.inputs.batch import Tensors, count
-from engine.inputs.task import Task
 from engine.instrumentation.compiled import region_of, regions
 from engine.liveness.blocks import ASKED, Pass, Seen
+from engine.liveness.training import Training
 from engine.memory.blocks import Asked, Finder
 from engine.plan.budget import Fitted, LayerChoice, impossible
-from engine.plan.description import ModelDescription
 from engine.plan.peak import Peak
 from engine.plan.serde import to_plain
 from engine.plan.units_of_measure import format_bytes, format_time
@@ -76,28 +74,24 @@ class Fitter:
 
     def __init__(
         self,
-        model: nn.Module,
-        described: ModelDescription,
-        inputs: Tensors,
-        targets: Tensors,
-        task: Task,
+        training: Training,
         fixed: Mapping[str, Asked],
         look: Callable[[Mapping[str, Asked]], Peak],
         wanted: Wanted,
     ) -> None:
-        """Model and batch are on `meta`. `fixed`: what layers ask for that are not left to the budget and do not keep
+        """What is trained is on `meta`. `fixed`: what layers ask for that are not left to the budget and do not keep
         their activations. `look`: the peak under choices for all layers. Raises whatever a model raises that looks at
         values."""
-        self._blocks = Blocks(model, described, inputs, targets, task, fixed, wanted)
+        self._blocks = Blocks(training, fixed, wanted)
         self._fixed = fixed
         self._look = look
         self._beside = wanted.beside
         self._known: dict[Choice, int | UserError | TrainingError] = {}
         self._keep = self._blocks.alike(Action.KEEP)
 
-    def fit(self, budget: int) -> Fitted:
-        """The choices for a budget. Raises UserError where none fits, with the least peak, and where the model cannot
-        train as it is."""
+    def fit(self, budget: int, *more: Choice) -> Fitted:
+        """The choices for a budget. `more`: some that may hold the least. Raises UserError where none fits, with the
+        least peak, and where the model cannot train as it is."""
         blocks, kept = self._blocks, self._held(self._keep)
         assert kept is not None
         if kept + self._beside <= budget:
@@ -105,11 +99,27 @@ class Fitter:
         if not blocks.costs:
             raise impossible(budget, kept + self._beside)
         try:
-            found, fastest = within(budget - self._beside, self._frontier, self._held, self._others)
+            others = [*self._others, *map(blocks.assigned, more)]
+            found, fastest = within(budget - self._beside, self._frontier, self._held, others, self._last)
         except ImpossibleError as error:
             raise impossible(budget, error.least_bytes + self._beside) from None
         extra = found.time_ns - fastest.time_ns
         return blocks.fitted(budget, found.chosen, found.peak_bytes, kept, extra, self._left_out)
+
+    def least(self) -> Choice:
+        """Of the choices that are looked at for every budget that is exceeded, the one that holds the least."""
+        if not self._blocks.costs:
+            return self._keep
+        chosen = [
+            self._keep,
+            *(each.chosen for each in thrifty(self._frontier, [*self._others, *self._last])),
+        ]
+        held = {choice: peak for choice in chosen if (peak := self._held(choice)) is not None}
+        return min(held, key=held.__getitem__)
+
+    def choices(self, chosen: Choice) -> dict[str, Asked]:
+        """What layers ask for so that their blocks are treated so; of those that do not keep their activations."""
+        return self._blocks.choices(chosen)
 
     @cached_property
     def _left_out(self) -> str:
@@ -125,8 +135,17 @@ class Fitter:
 
     @property
     def _others(self) -> list[Assignment]:
-        actions = [Action.SWAP] if self._left_out else [Action.SWAP, Action.RECOMPUTE]
-        return [self._blocks.assigned(self._blocks.alike(action)) for action in actions]
+        blocks = self._blocks
+        chosen = [blocks.alike(Action.SWAP)]
+        if not self._left_out:
+            chosen += [blocks.alike(Action.RECOMPUTE), blocks.in_groups()]
+        return [blocks.assigned(each) for each in chosen]
+
+    @property
+    def _last(self) -> list[Assignment]:
+        """What is slow, and holds little."""
+        swapping = (thrifty(self._frontier)[0].chosen, self._blocks.alike(Action.SWAP))
+        return [self._blocks.assigned(late(each)) for each in swapping]
 
     def _held(self, chosen: Choice) -> int | None:
         """The most that the model's step holds, also while mechanisms learn; None where it cannot train so."""
@@ -145,28 +164,20 @@ class Fitter:
 class Blocks:
     """The blocks of the layers that are left to a budget."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        described: ModelDescription,
-        inputs: Tensors,
-        targets: Tensors,
-        task: Task,
-        fixed: Mapping[str, Asked],
-        wanted: Wanted,
-    ) -> None:
+    def __init__(self, training: Training, fixed: Mapping[str, Asked], wanted: Wanted) -> None:
         self._wanted = wanted
-        self._described = described
-        self._samples = count(inputs)
-        compiled = regions(model)
+        self._described = training.described
+        self._samples = training.samples
+        compiled = regions(training.model)
         able = [name for name in wanted.free if region_of(name, compiled) is None]
         self._able = set(able)
         asked = {**fixed, **dict.fromkeys(able, ASKED)}
-        seen = Pass(model, described, inputs, targets, task, asked).run()[:-1]
+        seen = Pass(training, asked).run()[:-1]
         self._seen = [each for each in seen if each.calls and self._able.issuperset(each.layers)]
         joined = set[str]()
         together = {**fixed, **dict.fromkeys(able, _TOGETHER)}
-        for found in Finder(model, described, together, lambda name: ACTIVATIONS[name].load()).find():
+        finder = Finder(training.model, training.described, together, lambda name: ACTIVATIONS[name].load())
+        for found in finder.find():
             joined.update(found.block.layers[1:] if found.row is not None else ())
         self.costs = list(self._costs(joined))
 
@@ -174,9 +185,28 @@ class Blocks:
         """The same for all blocks."""
         return (Chosen(action),) * len(self._seen)
 
+    def in_groups(self) -> Choice:
+        """All are computed again, neighbours together as `recompute` groups them by itself."""
+        rows: list[int] = []
+        for block in self.costs:
+            if block.joins and rows:
+                rows[-1] += 1
+            else:
+                rows.append(1)
+        return tuple(
+            Chosen(Action.RECOMPUTE, joined=at % round(math.sqrt(count)) > 0)
+            for count in rows
+            for at in range(count)
+        )
+
     def assigned(self, chosen: Choice) -> Assignment:
         """A choice with what it takes."""
         return Assignment(chosen, predict(self.costs, chosen, swap_bytes_per_second=DISK))
+
+    def chosen(self, choices: Mapping[str, Asked]) -> Choice:
+        """What is done with each block, each by itself, where layers ask for this and the others keep."""
+        asked = (choices.get(block.layers[0]) for block in self._seen)
+        return tuple(map(_chosen, asked))
 
     def choices(self, chosen: Choice) -> dict[str, Asked]:
         """What layers ask for so that their blocks are treated so; of those that do not keep their activations."""
@@ -184,7 +214,7 @@ class Blocks:
         for at, (block, choice) in enumerate(zip(self._seen, chosen, strict=True)):
             if choice.action is Action.KEEP:
                 continue
-            asked = Asked("swap", SwapOptions())
+            asked = Asked("swap", SwapOptions(ahead=0) if choice.late else SwapOptions())
             if choice.action is Action.RECOMPUTE:
                 asked = Asked("recompute", RecomputeOptions(neighbours=len(_run(chosen, at))))
             found.update(dict.fromkeys(block.layers, asked))
@@ -270,11 +300,25 @@ class Blocks:
             return f"there is room for the {saved} of its block"
         if action is Action.SWAP:
             moved, copy = block.leaving_bytes, copy_ns(block.leaving_bytes, DISK)
-            return f"{format_bytes(moved)} of its block leave and come back, {format_time(copy)} each way"
+            wanted = ", which is waited for when they are wanted" if chosen[at].late else ""
+            return f"{format_bytes(moved)} of its block leave and come back, {format_time(copy)} each way{wanted}"
         run = _run(chosen, at)
         beside = len(run) - 1
         others = f", together with {beside} block{'s' * (beside > 1)} beside it" if beside else ""
         return f"{saved} of its block are computed again in {format_time(block.forward_ns)}{others}"
+
+
+def late(chosen: Choice) -> Choice:
+    """The same, where what is swapped comes back when it is wanted."""
+    return tuple(replace(each, late=each.action is Action.SWAP) for each in chosen)
+
+
+def _chosen(asked: Asked | None) -> Chosen:
+    """What is done with a block whose layers ask for this, by itself."""
+    if asked is None:
+        return Chosen(Action.KEEP)
+    action = Action(asked.activations)
+    return Chosen(action, late=action is Action.SWAP and asked.options.ahead == 0)
 
 
 def rates_of(wanted: Wanted) -> str:

@@ -54,6 +54,8 @@ class Ledger(TorchDispatchMode):
         self._kernels = kernels
         self._alive: dict[int, tuple[int, Holder, ref[Any]]] = {}
         """By address of a storage."""
+        self._elsewhere: set[int] = set()
+        """Addresses of those that are counted no more."""
         self._by: Counter[Holder] = Counter()
 
     def begin(self) -> None:
@@ -65,6 +67,14 @@ class Ledger(TorchDispatchMode):
         for tensor in tensors:
             for each in _dense(tensor):
                 self._book(each, holder)
+
+    def leaves(self, tensor: Tensor) -> None:
+        """What is behind it is in no memory that is counted, from now on."""
+        address = tensor.untyped_storage()._cdata
+        if address in self._alive and address not in self._elsewhere:
+            size, holder, _ = self._alive[address]
+            self._elsewhere.add(address)
+            self._add(holder, -size)
 
     def live(self) -> Counter[Holder]:
         """Bytes that live now."""
@@ -103,6 +113,8 @@ class Ledger(TorchDispatchMode):
     def _book(self, tensor: Tensor, holder: Holder | None) -> None:
         storage = tensor.untyped_storage()
         address, size = storage._cdata, storage.nbytes()
+        if address in self._elsewhere:
+            return
         known = self._alive.get(address)
         if known is not None:
             if known[0] == size and (holder is None or holder == known[1]):
@@ -115,7 +127,10 @@ class Ledger(TorchDispatchMode):
 
     def _gone(self, address: int) -> None:
         size, holder, _ = self._alive.pop(address)
-        self._add(holder, -size)
+        if address in self._elsewhere:
+            self._elsewhere.remove(address)
+        else:
+            self._add(holder, -size)
 
     def _add(self, holder: Holder, size: int) -> None:
         self.held += size

@@ -11,22 +11,20 @@ from concurrent.futures import Future
 from typing import Any
 
 import torch
-from torch import nn
 from torch.profiler import ProfilerActivity, profile
-from torch.utils._pytree import tree_leaves
 
-from engine.inputs.batch import Tensors, count
-from engine.inputs.task import Task
+from engine.inputs.batch import count
+from engine.liveness.training import Training
 from engine.memory.activations import Activations
 from engine.memory.blocks import Asked
 from engine.memory.disk import Disk
 from engine.memory.mechanism import Passes, Site
+from engine.memory.offload import away, in_memory
 from engine.memory.swap import Swap
-from engine.plan.description import ModelDescription
 from engine.plan.updates import OptimizerSpec
 from engine.state.computation import Computation
 from engine.state.told import Untold
-from engine.state.updates import build_optimizer
+from engine.state.updates import Updater, as_they_are
 
 STEPS = 4
 
@@ -61,11 +59,7 @@ class RealSteps:
 
     def __init__(
         self,
-        model: nn.Module,
-        described: ModelDescription,
-        inputs: Tensors,
-        targets: Tensors,
-        task: Task,
+        training: Training,
         optimizer: OptimizerSpec,
         choices: Mapping[str, Asked],
         *,
@@ -74,9 +68,8 @@ class RealSteps:
         counted: bool = True,
     ) -> None:
         """`scratch`: a folder on a disk. `counted`: swapped bytes are moved by the thread that computes."""
-        self._model = model
-        self._batch = inputs, targets
-        self._task = task
+        self._training = training
+        model = training.model
         self._micro_batches = micro_batches
         site = Site(
             part=model,
@@ -86,27 +79,29 @@ class RealSteps:
             repeats=True,
             scratch=scratch,
         )
-        memory = Activations(site, described, choices)
+        memory = Activations(site, training.described, choices)
         for mechanism in memory._mechanisms.values() if counted else ():
             tier: Any = mechanism._tier if isinstance(mechanism, Swap) else None
             if isinstance(tier, Disk):
                 _move_in_this_thread(tier)
         self._computation = Computation(memory=memory)
-        trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-        self._updates = build_optimizer(optimizer, trained)
+        self._trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._optimizer = optimizer
+        self._updater = Updater(optimizer, self._trained, away(optimizer, scratch, site.device))
 
     def step(self) -> None:
         """One step."""
-        inputs, targets = self._batch
+        training = self._training
         for _ in range(self._micro_batches):
-            with self._computation.training(inputs):
-                loss = self._task(self._model, inputs, targets)
-            scaled = loss.total * (1.0 / count(targets))
+            with self._computation.training(training.inputs):
+                loss = training.loss()
+            scaled = loss.total * (1.0 / count(training.targets))
             float(scaled.detach())
             with self._computation.backward():
                 scaled.backward()
-        self._updates.step()
-        self._updates.zero_grad(set_to_none=True)
+        self._updater.update(as_they_are(self._optimizer))
+        for parameter in self._trained.values():
+            parameter.grad = None
 
     def close(self) -> None:
         """No step follows."""
@@ -115,8 +110,10 @@ class RealSteps:
     @property
     def held(self) -> int:
         """Bytes that are there between two steps."""
-        state = (v for values in self._updates.state.values() for v in values.values())
-        return stored([*self._model.parameters(), *self._model.buffers(), *tree_leaves(self._batch), *state])
+        state = in_memory(self._updater.state(), self._optimizer)
+        training = self._training
+        model = training.model
+        return stored([*model.parameters(), *model.buffers(), *training.batch, *state])
 
 
 def stored(values: Iterable[Any]) -> int:

@@ -15,27 +15,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
 
-from engine.inputs.batch import Tensors, count
-from engine.inputs.task import Task
+from engine.inputs.batch import count
 from engine.instrumentation.module_calls import before_forward
 from engine.liveness import host_kernels
 from engine.liveness.ledger import Holder, Ledger
+from engine.liveness.training import Training
 from engine.memory.activations import Activations
 from engine.memory.blocks import Asked
 from engine.memory.mechanism import Passes, Site
 from engine.plan.description import ModelDescription
 from engine.plan.peak import PARTS, Peak
-from engine.plan.updates import OptimizerSpec
+from engine.plan.updates import OFFLOADED_BYTES, OptimizerSpec
 from engine.state.computation import Computation, Memory
 from engine.state.told import Again, Untold
-from engine.state.updates import build_optimizer
+from engine.state.updates import Updater, as_they_are
 
 _MADE = {
     "forward": "activations",
@@ -77,11 +77,7 @@ class _Step(Untold):
 
 
 def peak_of(
-    model: nn.Module,
-    described: ModelDescription,
-    inputs: Tensors,
-    targets: Tensors,
-    task: Task,
+    training: Training,
     optimizer: OptimizerSpec,
     choices: Mapping[str, Asked],
     *,
@@ -90,10 +86,11 @@ def peak_of(
     updated: Collection[str] | None = None,
     memory: Memory | None = None,
 ) -> Peak:
-    """Of a worker that trains all of `model` on batches as these. Model and batch are on `meta`. `choices`: of the
-    layers that do not keep their activations, by name. `batches`: so many are there at a time, those read ahead with
+    """Of a worker that trains all of a model on batches as these, on `meta`. `choices`: of the layers that do not keep
+    their activations, by name. `batches`: so many are there at a time, those read ahead with
     the one in use. `updated`: the layers whose optimizer is here; None: all. `memory`: in place of what the layers ask
     for. Raises UserError as a worker does that is given them, and whatever a model raises that looks at values."""
+    model, described = training.model, training.described
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with ExitStack() as surroundings:
         ledger = surroundings.enter_context(Ledger(host_kernels))
@@ -102,7 +99,7 @@ def peak_of(
         ledger.book(model.parameters(), Holder("parameters"))
         ledger.book(model.buffers(), Holder("buffers"))
         ledger.holder = Holder("inputs")
-        ledger.book(tree_leaves([inputs, targets]), ledger.holder)
+        ledger.book(training.batch, ledger.holder)
         ahead = torch.empty((batches - 1) * ledger.held_by("inputs"), dtype=torch.uint8, device="meta")
         site = Site(
             part=model,
@@ -115,7 +112,7 @@ def peak_of(
         computation = Computation(memory=memory or Activations(site, described, choices))
         surroundings.callback(computation.close)
         _watch(surroundings, model, described, step)
-        updates = _Updates(described, trained, optimizer, updated)
+        updates = _Updates(described, trained, optimizer, updated, ledger)
         for parameter in trained.values():
             told = parameter.register_post_accumulate_grad_hook(partial(_accumulated, ledger))
             surroundings.callback(told.remove)
@@ -123,7 +120,7 @@ def peak_of(
         for number in range(STEPS):
             ledger.begin()
             for _ in range(min(micro_batches, MICRO_BATCHES)):
-                _pass(model, inputs, targets, task, computation, step)
+                _pass(training, computation, step)
             step.enter("update")
             ledger.book(updates.step(), Holder("optimizer state"))
             if number < STEPS - 1:
@@ -141,33 +138,49 @@ class _Updates:
         trained: Mapping[str, nn.Parameter],
         optimizer: OptimizerSpec,
         updated: Collection[str] | None,
+        ledger: Ledger,
     ) -> None:
         self._trained = trained
         chosen = [layer for layer in described.layers if updated is None or layer.name in updated]
         here = {parameter.name for layer in chosen for parameter in layer.parameters}
-        named = [(name, parameter) for name, parameter in trained.items() if name in here]
-        self._optimizer = build_optimizer(optimizer, named) if named else None
+        named = {name: parameter for name, parameter in trained.items() if name in here}
+        away = _Elsewhere(ledger) if optimizer.offload else None
+        self._updater = Updater(optimizer, named, away) if named else None
+        self._hyper = as_they_are(optimizer)
 
     def step(self) -> list[torch.Tensor]:
         """Update, and forget the gradients. Answers with the optimizer's state."""
-        if self._optimizer is not None:
-            self._optimizer.step()
+        if self._updater is not None:
+            self._updater.update(self._hyper)
         for parameter in self._trained.values():
             parameter.grad = None
-        if self._optimizer is None:
-            return []
-        state = self._optimizer.state.values()
-        return [v for values in state for v in values.values() if isinstance(v, torch.Tensor)]
+        return [] if self._updater is None else list(self._updater.state().values())
 
 
-def _pass(
-    model: nn.Module, inputs: Tensors, targets: Tensors, task: Task, computation: Computation, step: _Step
-) -> None:
+class _Elsewhere:
+    """What an optimizer keeps in a file (`engine/memory/offload.py`), in no memory that is counted."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def twin(self, parameter: torch.Tensor) -> torch.Tensor:
+        return parameter
+
+    def updating(self, parameter: torch.Tensor, twin: torch.Tensor) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def keep(self, parameter: torch.Tensor, state: dict[str, Any]) -> None:
+        for value in state.values():
+            if isinstance(value, torch.Tensor) and value.nbytes >= OFFLOADED_BYTES:
+                self._ledger.leaves(value)
+
+
+def _pass(training: Training, computation: Computation, step: _Step) -> None:
     """One micro-batch, with what `engine/runtime/trainer.py` holds of it."""
     step.enter("forward")
-    with computation.training(inputs):
-        loss = task(model, inputs, targets)
-    scaled = loss.total * (1.0 / count(targets))
+    with computation.training(training.inputs):
+        loss = training.loss()
+    scaled = loss.total * (1.0 / count(training.targets))
     step.saved = Counter(
         {h.layer or "": size for h, size in step.ledger.live().items() if h.part == "forward"}
     )

@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from engine.axes.memory import ACTIVATIONS
 from engine.errors import TrainingError, UserError
-from engine.inputs.batch import Tensors, every, of_type
+from engine.inputs.batch import every, of_type
 from engine.inputs.build import find_task, load_dataset
 from engine.inputs.entrypoint import check_directories
 from engine.inputs.reading import read
-from engine.inputs.task import Task
 from engine.instrumentation.raw_memory import notice
 from engine.liveness.blocks import blocks_of
 from engine.liveness.fitting import Fitter, Wanted
-from engine.liveness.largest import Room, find
+from engine.liveness.largest import Room, curve, find, find_mixture
 from engine.liveness.peak import peak_of
+from engine.liveness.training import Training
 from engine.memory.blocks import Asked
 from engine.models.build import build_model
 from engine.models.fit import fitted
@@ -55,24 +54,24 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         with torch.device("meta"):
             model = build_model(source, request["precision"])
+        like = Training(model=model, described=described, inputs=inputs, targets=targets, task=task)
+        of = partial(_without_values, like)
         if request.get("blocks"):
-            given, wanted = _without_values((inputs, targets), _SAMPLES)
-            found = blocks_of(model, described, given, wanted, task)
-            return replace(described, blocks=found).to_dict()
+            return replace(described, blocks=blocks_of(of(_SAMPLES))).to_dict()
         choices = _choices(request)
-        batch = partial(_without_values, (inputs, targets))
         if "room" in request:
             room, asked = from_plain(Room, request["room"], "room"), from_plain(Wanted, request["wanted"], "")
-
-            def of(samples: int) -> Peak:
-                return _peak(request, model, described, *batch(samples), task, choices)
-
-            return {"largest": to_plain(find(model, described, batch, task, choices, of, room, asked))}
-        given, wanted = batch(request["samples"])
-        look = partial(_peak, request, model, described, given, wanted, task)
+            at = partial(_peak, request)
+            if "curve" in request:
+                return {"points": to_plain(curve(of, choices, at, request["curve"], room, asked))}
+            if request.get("mixture"):
+                return {"largest": to_plain(find_mixture(of, at, room, asked))}
+            return {"largest": to_plain(find(of, choices, at, room, asked))}
+        training = of(request["samples"])
+        look = partial(_peak, request, training)
         if "budget" in request:
             asked = from_plain(Wanted, request["wanted"], "wanted")
-            fitter = Fitter(model, described, given, wanted, task, choices, look, asked)
+            fitter = Fitter(training, choices, look, asked)
             return {"fitted": to_plain(fitter.fit(request["budget"]))}
         return {"peak": to_plain(look(choices))}
     except UserError:
@@ -119,19 +118,11 @@ def _choices(request: dict[str, Any]) -> dict[str, Asked]:
 
 def _peak(
     request: dict[str, Any],
-    model: nn.Module,
-    described: ModelDescription,
-    inputs: Tensors,
-    targets: Tensors,
-    task: Task,
+    training: Training,
     choices: Mapping[str, Asked],
 ) -> Peak:
     return peak_of(
-        model,
-        described,
-        inputs,
-        targets,
-        task,
+        training,
         from_plain(OptimizerSpec, request["optimizer"], "optimizer"),
         choices,
         micro_batches=request["micro_batches"],
@@ -140,11 +131,10 @@ def _peak(
     )
 
 
-def _without_values(batch: tuple[Tensors, Tensors], samples: int) -> tuple[Tensors, Tensors]:
-    """So many samples like these, and their targets."""
-    inputs, targets = batch
+def _without_values(training: Training, samples: int) -> Training:
+    """On so many samples like its own."""
     like = partial(_like, samples)
-    return every(like, inputs), every(like, targets)
+    return replace(training, inputs=every(like, training.inputs), targets=every(like, training.targets))
 
 
 def _like(samples: int, tensor: torch.Tensor) -> torch.Tensor:

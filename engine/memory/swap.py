@@ -8,7 +8,8 @@ Hooks on what autograd saves move the memory behind each tensor, from its first 
 tensors have just that, and remember how the tensor lies in it; backward gets views of what came back. Where tensors
 overlap in part, each is moved: outputs of `unsafe_chunk`, by which recurrent cells cut their gates, are views of one
 base and yet count their writes each on their own, so that of one nothing follows about the other. While one is used,
-the two that left before it, which are wanted next, are on their way in.
+those that left before it, which are wanted next, are on their way in, as many as the option `ahead` says: each of them
+takes memory while nobody uses it, so that with 0 a step holds the least.
 
 The memory is written to by nobody between the two: where plain PyTorch would find that out in backward, this does for
 what has not left by then, and has the values that were saved otherwise. That holds for what is written through `.data`,
@@ -35,7 +36,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_leaves
 
-from engine.axes.memory_options import SwapOptions
+from engine.axes.memory_options import MOST_AHEAD, SwapOptions
 from engine.instrumentation.gate import past_gates
 from engine.instrumentation.module_calls import Around
 from engine.instrumentation.raw_memory import is_given_away, listen, memory_of
@@ -45,9 +46,6 @@ from engine.memory.nowhere import Nowhere
 from engine.memory.pinned import Pinned
 from engine.memory.saving import Stays, address_of, is_plain, memories_of, of_parameter, saves, stays, unmoved
 from engine.state.told import Told
-
-_AHEAD = 2
-"""How many memories are on their way in while one is used."""
 
 
 class Stored(Protocol):
@@ -71,10 +69,12 @@ class Tier(Protocol):
 class _Moved:
     """One tensor's memory, away."""
 
-    def __init__(self, stored: Stored, before: ref[_Moved] | None) -> None:
-        """`before`: what left before it."""
+    def __init__(self, stored: Stored, before: ref[_Moved] | None, ahead: int) -> None:
+        """`before`: what left before it. `ahead`: it is on its way while so many that are wanted before it are
+        used."""
         self._stored = stored
         self._before = before
+        self._ahead = ahead
         self._here: Tensor | None = None
         """Its bytes, from when backward wants them first."""
 
@@ -82,10 +82,13 @@ class _Moved:
         """Flat, as they were. What is wanted next is on its way."""
         if self._here is None:
             self._here = self._stored.bring()
-        other: _Moved | None = self
-        for _ in range(_AHEAD):
-            other = other._before() if other is not None and other._before is not None else None
-            if other is not None and other._here is None:
+        other = self
+        for distance in range(1, MOST_AHEAD + 1):
+            before = other._before() if other._before is not None else None
+            if before is None:
+                break
+            other = before
+            if other._here is None and other._ahead >= distance:
                 other._stored.prefetch()
         return self._here
 
@@ -125,7 +128,7 @@ class Swap:
 
     def around(self, block: Block, options: SwapOptions) -> Around:
         """See Mechanism."""
-        return partial(self._call, options.least_bytes)
+        return partial(self._call, options)
 
     @past_gates
     def begin_forward(self, inputs: Any) -> None:
@@ -149,19 +152,19 @@ class Swap:
             self._handed_out.add(memory)
 
     def _call(
-        self, least: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, options: SwapOptions, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if not saves(self._site.passes):
             return run(*args, **kwargs)
-        with saved_tensors_hooks(partial(self._pack, least), _unpack):
+        with saved_tensors_hooks(partial(self._pack, options), _unpack):
             return run(*args, **kwargs)
 
     @past_gates
-    def _pack(self, least: int, tensor: Tensor) -> _Tensor | Stays:
-        if self._stays(tensor, least):
+    def _pack(self, options: SwapOptions, tensor: Tensor) -> _Tensor | Stays:
+        if self._stays(tensor, options.least_bytes):
             self._note(tensor)
             return stays(tensor)
-        return _Tensor(self._away(tensor), tensor.dtype, tensor.size(), tensor.stride())
+        return _Tensor(self._away(tensor, options.ahead), tensor.dtype, tensor.size(), tensor.stride())
 
     def _stays(self, tensor: Tensor, least: int) -> bool:
         if not is_plain(tensor) or tensor.nbytes < max(least, 1) or tensor.is_inference():
@@ -176,7 +179,7 @@ class Swap:
                 self._noted.add(address)
                 self._site.recording.stays(None, count)
 
-    def _away(self, tensor: Tensor) -> _Moved:
+    def _away(self, tensor: Tensor, ahead: int) -> _Moved:
         """What the tensor's memory has become: it leaves, unless it has left already as it is now."""
         storage, offset = tensor.untyped_storage(), int(tensor.storage_offset())
         count = 1 + sum((size - 1) * step for size, step in zip(tensor.size(), tensor.stride(), strict=True))
@@ -189,7 +192,7 @@ class Swap:
                 return moved
         # A view, which counts with the tensor how often that is written to.
         flat = tensor.detach().as_strided((count,), (1,), offset)
-        moved = _Moved(self._tier.out(flat.view(torch.uint8)), self._last)
+        moved = _Moved(self._tier.out(flat.view(torch.uint8)), self._last, ahead)
         self._last = ref(moved)
         self._moved[key] = StorageWeakRef(storage), tensor._version, self._last
         return moved

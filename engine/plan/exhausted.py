@@ -47,7 +47,10 @@ def remedy(job: JobSpec, plan: Plan | Wrapper, party: Party) -> str:
             f" training.global_batch, now {job.training.global_batch})"
         )
     if job.optimizer.options.get("momentum") or job.optimizer.name != "sgd":
-        ways.append("choose an optimizer with less state")
+        keep = (
+            "" if job.optimizer.offload else "keep the optimizer's state elsewhere (optimizer.offload), or "
+        )
+        ways.append(f"{keep}choose an optimizer with less state")
     ways.append("give it a machine or a device with more memory")
     text = ", or ".join(ways) if len(ways) < 3 else ", ".join(ways[:-1]) + f", or {ways[-1]}"
     return f"{text[0].upper()}{text[1:]}"

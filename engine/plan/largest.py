@@ -3,16 +3,20 @@ here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
+from engine.plan.budget import LayerChoice
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Plan
 from engine.plan.units_of_measure import LARGEST, format_bytes, format_enough
 
 AS_PLANNED = "as planned"
+BUDGET = "budget"
+"""What `memory: {budget: ...}` chooses, of all layers."""
 CUT = ("LSTM", "GRU", "RNN")
 """Classes of layers that are cut into pieces of time."""
 
@@ -37,6 +41,19 @@ class Found:
     Null where nobody predicts it."""
     rates: str
     """What the times are made from."""
+    layers: tuple[LayerChoice, ...] = ()
+    """Of a mixture: what was chosen for each layer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """What passes of so many samples hold and take, one way."""
+
+    samples: int
+    peak: int
+    """Bytes of the model's step, also of the first ones."""
+    pass_ns: int | None
+    """Of its blocks, forward and backward. Null where nobody predicts it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +75,14 @@ class Way:
     """What one sample more would go beyond, and where."""
     refused: str = ""
     """Why it cannot be had; empty where it can."""
+    layers: dict[str, int] = field(default_factory=dict)
+    """Of what a budget chooses: how many layers are treated in each way. Empty elsewhere."""
+
+    @property
+    def name(self) -> str:
+        """With how many layers are treated how."""
+        mixed = ", ".join(f"{count} {way}" for way, count in self.layers.items())
+        return f"{self.way} ({mixed})" if mixed else self.way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +150,7 @@ def way_of(name: str, found: Found, job: JobSpec, beside: int, memory: int) -> W
         peak=found.peak + beside,
         slow_down=found.slow_down,
         limit=limit,
+        layers=dict(Counter(layer.activations for layer in found.layers)),
     )
 
 
@@ -153,7 +179,7 @@ def _text(found: LargestBatch, job: JobSpec) -> str:
     head = ("activations", "samples of a pass", "global batch", "predicted peak", "slow-down", "limit")
     rows = [
         (
-            way.way,
+            way.name,
             "-" if way.refused else str(way.samples),
             "-" if way.refused else str(way.global_batch),
             "-" if way.refused else format_bytes(way.peak),
@@ -176,3 +202,48 @@ def _text(found: LargestBatch, job: JobSpec) -> str:
 def slowed(part: float | None) -> str:
     """A slow-down as people read it."""
     return "-" if part is None else f"{100 * part:.0f} %"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Of one way: what each batch takes, by rising memory."""
+
+    way: str
+    memory: list[int]
+    """Bytes of a worker, in which the batch beside it is the largest of this way, or nearly: it is the predicted peak
+    with that batch."""
+    samples: list[int]
+    """Of one pass."""
+    samples_per_s: list[float | None]
+    """Of one worker while it computes, by the times of its blocks. Null where nobody predicts it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargestCurve:
+    """The largest batch over a worker's memory, and how fast it is trained, for each way to treat activations."""
+
+    memory: int
+    """Bytes of a worker, up to which it goes."""
+    rates: str
+    """What the times are made from."""
+    lines: list[Line]
+
+
+PARTS = 5
+"""Points of a line."""
+
+
+def looked_at(samples: int) -> list[int]:
+    """The batches of a way whose largest is this."""
+    return sorted({max(1, round(samples * part / PARTS)) for part in range(1, PARTS + 1)})
+
+
+def line_of(way: Way, points: Iterable[Point], beside: int) -> Line:
+    """As it is drawn."""
+    found = sorted(points, key=lambda point: point.peak)
+    return Line(
+        way=way.name,
+        memory=[point.peak + beside for point in found],
+        samples=[point.samples for point in found],
+        samples_per_s=[1e9 * point.samples / point.pass_ns if point.pass_ns else None for point in found],
+    )

@@ -6,6 +6,8 @@ memory are not declared.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
 from engine.axes.matrices import cut_rows
@@ -67,8 +69,17 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, job: JobSp
     return found
 
 
+def offloaded(plan: Plan | Wrapper, model: ModelDescription, party: Party, job: JobSpec) -> int:
+    """Bytes of the optimizer's state that `party` has in a second tier of memory."""
+    if not job.optimizer.offload:
+        return 0
+    here = replace(job, optimizer=replace(job.optimizer, offload=False))
+    without, with_it = (held(plan, model, party, each)["optimizer state"] for each in (here, job))
+    return without - with_it
+
+
 def state_of_layer(job: JobSpec, layer: LayerDescription) -> int:
-    """Bytes of the optimizer's state where all of the layer is updated in one place."""
+    """Bytes of the optimizer's state in memory where all of the layer is updated in one place."""
     optimizer = as_scheduled(job.optimizer, job.schedule)
     trained = [p for p in layer.parameters if p.trainable]
     return sum(state_bytes(optimizer, p.name, p.shape, DTYPE_BYTES[p.dtype]) for p in trained)

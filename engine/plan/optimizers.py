@@ -64,17 +64,17 @@ def state_of(name: str, options: Mapping[str, Any]) -> tuple[str, ...] | None:
     return more + _STATE[name]
 
 
-def state_elements(name: str, options: Mapping[str, Any], shape: Sequence[int]) -> tuple[int, int]:
-    """How many numbers an optimizer keeps for a parameter, or a part of one, of this shape: of the parameter's type,
-    and single ones of four bytes."""
+def state_elements(name: str, options: Mapping[str, Any], shape: Sequence[int]) -> tuple[list[int], int]:
+    """How many numbers an optimizer keeps for a parameter, or a part of one, of this shape: in each tensor of the
+    parameter's type, and single ones of four bytes."""
     count = prod(shape)
     if name == "muon":
-        return count, 0
+        return [count], 0
     if name == "adafactor":  # of a matrix, one for each row and each column
-        return (count // shape[-1] + count // shape[-2] if len(shape) > 1 and count else count), 1
+        return ([count // shape[-1], count // shape[-2]] if len(shape) > 1 and count else [count]), 1
     slots = state_of(name, options) or ()
     single = sum(slot in SCALAR_STATE for slot in slots)
-    return count * (len(slots) - single), single
+    return [count] * (len(slots) - single), single
 
 
 SCHEDULES: dict[str, str] = {

@@ -69,6 +69,8 @@ class WorkerMemory:
     """What the plan declares, for as long as training lasts."""
     beside: int
     """What it declares beside the model's step: of its server shard, if it has one, and of its codecs."""
+    offloaded: int
+    """Of the optimizer's state, what is on a disk and not in memory."""
     layers: list[LayerMemory]
     """In forward order."""
     text: str

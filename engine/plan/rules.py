@@ -28,6 +28,7 @@ from engine.plan.layer_rules import (
     why_only_workers_update,
 )
 from engine.plan.loss_rules import check_worker_loss
+from engine.plan.offload import check_offload, with_offload_words
 from engine.plan.placement_rules import check_placement, settle_workload
 from engine.plan.plan import Plan, Wrapper, replicas
 from engine.plan.shares import settle_shares
@@ -45,6 +46,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
         check_input(job.input, model)
         check_worker_loss(plan, job)
         check_checkpoint(plan, job)
+        check_offload(plan, job)
         _every_pass_has_a_sample(plan, cluster, job)
         _native_cannot_be_paced(True, cluster)
         if plan.runner == "fsdp":
@@ -52,7 +54,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
             _shards_have_one_type(model)
             _shards_have_a_dimension(model)
             _nothing_is_empty(model)
-        return plan
+        return with_offload_words(plan, job)
     _nothing_is_empty(model)
     _covers_the_model(plan, model)
     native = any("counted" not in EXCHANGE[layer.exchange].traits for layer in plan.layers)
@@ -65,6 +67,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
             *refusals(check_consistency, plan, job),
             *refusals(check_worker_loss, plan, job),
             *refusals(check_input, job.input, model),
+            *refusals(check_offload, plan, job),
             *refusals(_majorities_are_not_clipped, plan, job),
             *(error for layer in plan.layers for error in layer_refusals(layer, plan, model, cluster, job)),
             *refusals(_native_cannot_be_paced, native, cluster),
@@ -74,7 +77,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
     check_checkpoint(plan, job)
     plan = settle_shares(settle_workload(_settle_workload(plan, model, job), job), model, cluster)
     warnings = (*plan.warnings, *input_warnings(job.input, rehearsed=job.rehearsed is not None))
-    plan = replace(plan, input=job.input, warnings=warnings)
+    plan = with_offload_words(replace(plan, input=job.input, warnings=warnings), job)
     return warn_of_an_empty_record(warn_of_idle_stages(plan, job), job)
 
 

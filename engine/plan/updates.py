@@ -19,6 +19,8 @@ from engine.plan.optimizers import (
 )
 from engine.plan.option_values import check_values
 
+OFFLOADED_BYTES = 16384
+"""Tensors of an optimizer's state that are smaller stay in memory: each takes whole pages elsewhere."""
 _SINGLE_BYTES = 4
 """Of a number that an optimizer keeps for a whole parameter."""
 _MOMENTUM = 0.9
@@ -52,6 +54,9 @@ class OptimizerSpec:
     """Further arguments of the torch.optim class, e.g. momentum, weight_decay, nesterov."""
     groups: tuple[ParameterGroupSpec, ...] = ()
     """Parameter groups with options of their own."""
+    offload: bool = False
+    """Keep its state in a second tier of memory, and update there: for a CUDA device on the host. Where the model
+    trains on the host, device and host are one memory, and the state is in a file on a disk. Results are the same."""
 
     def __post_init__(self) -> None:
         if self.name not in OPTIMIZERS:
@@ -104,9 +109,12 @@ def as_scheduled(optimizer: OptimizerSpec, schedule: ScheduleSpec) -> OptimizerS
 
 
 def state_bytes(optimizer: OptimizerSpec, parameter: str, shape: Sequence[int], element_bytes: int) -> int:
-    """Of what the optimizer keeps for a parameter, or a part of one, of this shape."""
+    """Of what the optimizer keeps in memory for a parameter, or a part of one, of this shape."""
     elements, single = state_elements(optimizer.name, optimizer.options_of(parameter), shape)
-    return elements * element_bytes + single * _SINGLE_BYTES
+    sizes = [count * element_bytes for count in elements]
+    if optimizer.offload:
+        sizes = [size for size in sizes if size < OFFLOADED_BYTES]
+    return sum(sizes) + single * _SINGLE_BYTES
 
 
 def check_updates(optimizer: OptimizerSpec, schedule: ScheduleSpec) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
-from engine.plan.cluster import parties
+from engine.plan.cluster import Party, parties
 from engine.plan.columns import aligned
 from engine.plan.consistency import trains_alone
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.mechanism_options import changed
-from engine.plan.memory import held, state_of_layer
+from engine.plan.memory import held, offloaded, state_of_layer
 from engine.plan.peak import LayerMemory, Peak, WorkerMemory
 from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import to_plain
@@ -74,8 +74,7 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
 def declared_memory(job: JobSpec, plan: Plan, model: ModelDescription) -> tuple[dict[str, int], int]:
     """What the plan declares for worker 0, by part, and how much of that a model's step has not: what is its server
     shard's, if it has one, and its codecs'."""
-    first = next(party for party in parties(plan, job.cluster.workers, job.network.hosts) if party.rank == 0)
-    declared = held(plan, model, first, job)
+    declared = held(plan, model, _first(job, plan), job)
     whole = ("parameters", "gradients", "optimizer state")
     chosen = {layer.layer: layer for layer in plan.layers}
     updated = [
@@ -83,6 +82,11 @@ def declared_memory(job: JobSpec, plan: Plan, model: ModelDescription) -> tuple[
     ]
     served = declared["optimizer state"] - sum(state_of_layer(job, layer) for layer in updated)
     return declared, served + sum(size for part, size in declared.items() if part not in whole)
+
+
+def _first(job: JobSpec, plan: Plan) -> Party:
+    """Worker 0."""
+    return next(party for party in parties(plan, job.cluster.workers, job.network.hosts) if party.rank == 0)
 
 
 def worker_memory(job: JobSpec, plan: Plan, model: ModelDescription, peak: Peak) -> WorkerMemory:
@@ -107,6 +111,7 @@ def worker_memory(job: JobSpec, plan: Plan, model: ModelDescription, peak: Peak)
         peak=peak,
         declared=declared,
         beside=beside,
+        offloaded=offloaded(plan, model, _first(job, plan), job),
         layers=layers,
         text="",
     )
@@ -135,6 +140,7 @@ def _text(memory: WorkerMemory) -> str:
             f" in {at_work}{where}",
             f"predicted: {_named(peak.parts)}",
             f"declared: {_named(memory.declared)}",
+            *([f"on disk: optimizer state {format_bytes(memory.offloaded)}"] if memory.offloaded else []),
             f"the first two steps: {format_bytes(memory.first)}",
         ]
     )

@@ -28,7 +28,7 @@ from engine.plan.updates import OptimizerSpec
 from engine.replica.outside import Outside
 from engine.replica.watch import Watch
 from engine.state.recording import Recording
-from engine.state.updates import Hyper, Updater, clip_gradients
+from engine.state.updates import Away, Hyper, Updater, clip_gradients
 from engine.telemetry.collectives import Collectives
 from engine.telemetry.events import NO_LAYER, NONE
 
@@ -51,6 +51,7 @@ class WrappedReplica(ABC):
         layer_index: Mapping[str, int],
         wrapper: Wrapper,
         optimizer: OptimizerSpec,
+        away: Away | None,
         recording: Recording,
         collectives: Collectives,
         hyper: Callable[[int], Hyper],
@@ -59,9 +60,9 @@ class WrappedReplica(ABC):
         all_used: bool,
         watch: Watch | None,
     ) -> None:
-        """`layer_index`: the trainable parameters' layers' forward positions, by name. `all_used`: every pass uses
-        every parameter, so that nobody need look for those that have no gradient. `watch`: of parameters that every
-        worker holds."""
+        """`layer_index`: the trainable parameters' layers' forward positions, by name. `away`: see Updater. `all_used`:
+        every pass uses every parameter, so that nobody need look for those that have no gradient. `watch`: of
+        parameters that every worker holds."""
         self.model = model
         self._layer_index = layer_index
         self._layer_of = {p: layer_index[name] for name, p in model.named_parameters() if name in layer_index}
@@ -78,7 +79,7 @@ class WrappedReplica(ABC):
         self._wrap(wrapper, device, all_used)
         self._outside = Outside(model, by_name=wrapper.runner == "fsdp")
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self._updater = Updater(optimizer, self._parameters)
+        self._updater = Updater(optimizer, self._parameters, away)
         self._layer_size: dict[int, int] = {}
         for name, parameter in self._parameters.items():
             layer = layer_index[name]

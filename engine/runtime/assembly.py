@@ -22,6 +22,7 @@ from engine.exchange.shard import Shard
 from engine.inputs.loader import Loader
 from engine.instrumentation.writes import Writes
 from engine.launch import PATIENCE_S, Launch
+from engine.memory.offload import away
 from engine.plan.consistency import drifts, trains_alone, unwaited
 from engine.plan.inputs import Input
 from engine.plan.plan import Wrapper
@@ -59,7 +60,7 @@ from engine.state.choice import Choice
 from engine.state.host_memory import HostMemory, contiguous_parameters
 from engine.state.pinned_memory import PinnedMemory
 from engine.state.random_record import RandomRecord
-from engine.state.updates import Hyper, HyperSchedule, with_rate
+from engine.state.updates import Away, Hyper, HyperSchedule, with_rate
 from engine.state.versions import Versions
 
 
@@ -205,7 +206,12 @@ class Assembly:
         memory = PinnedMemory(trainable, carriers, versions.fail) if cuda else HostMemory(trainable, carriers)
         captures = captures_of(model, launch, choices)
         layers = layers_of(
-            self._launch.model, choices, trainable, self.job.optimizer, version=self.saved.version
+            self._launch.model,
+            choices,
+            trainable,
+            self.job.optimizer,
+            away=self._away(),
+            version=self.saved.version,
         )
         served = [name for layer in layers if layer.updater is None for name in layer.parameters]
         writes = self._writes(model, trainable, served)
@@ -232,6 +238,10 @@ class Assembly:
         versions.begin_at(self.saved.version)
         self.saved.give(held)
         return replica
+
+    def _away(self) -> Away | None:
+        """Where the state of this worker's optimizer is, if not beside the parameters."""
+        return away(self.job.optimizer, str(self._launch.directory), self.device)
 
     def join_again(self, checksum: int) -> int | None:
         """Connect as a worker that was lost; answers the step that it goes on with, None where training is over.
@@ -385,6 +395,7 @@ class Assembly:
             layer_index=self._layer_of,
             wrapper=wrapper,
             optimizer=self.job.optimizer,
+            away=self._away(),
             recording=base.recording,
             collectives=base.collectives,
             hyper=schedule.at,

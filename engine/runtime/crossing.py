@@ -12,6 +12,7 @@ from engine.coordination.dispatch import Dispatch
 from engine.coordination.gather import Gather
 from engine.inputs.task import Task
 from engine.launch import PATIENCE_S, Launch
+from engine.memory.offload import away
 from engine.placement.device import Back, DeviceLayer
 from engine.placement.edge import EdgePasses
 from engine.plan.cluster import device_party
@@ -172,11 +173,12 @@ class DeviceHome:
     def _layers(self) -> list[DeviceLayer]:
         """The trained layers of the back, in forward order, each with its optimizer."""
         trainable = {name: p for name, p in self._back.named_parameters() if p.requires_grad}
+        tier = away(self._launch.job.optimizer, str(self._launch.directory), self._torch_device)
         layers = []
         for described in self._launch.model.layers:
             mine = {p.name: trainable[p.name] for p in described.parameters if p.name in trainable}
             if mine:
-                updater = Updater(self._launch.job.optimizer, mine)
+                updater = Updater(self._launch.job.optimizer, mine, tier)
                 layers.append(DeviceLayer(described.index, described.name, mine, updater))
         return layers
 

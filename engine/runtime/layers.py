@@ -10,7 +10,7 @@ from engine.plan.description import ModelDescription
 from engine.plan.updates import OptimizerSpec
 from engine.replica.layer import Layer
 from engine.state.choice import Choice
-from engine.state.updates import Updater
+from engine.state.updates import Away, Updater
 
 
 def layers_of(
@@ -19,10 +19,12 @@ def layers_of(
     trainable: Mapping[str, Parameter],
     optimizer: OptimizerSpec,
     *,
+    away: Away | None,
     version: int,
 ) -> list[Layer]:
     """Those of the model that have one of the `trainable` parameters, in forward order, with this worker's optimizer
-    where it updates them. `choices`: of each unit. `version`: the one that their parameters have."""
+    where it updates them. `choices`: of each unit. `away`: see Updater. `version`: the one that their parameters
+    have."""
     updates = {c.layer.layer: c.flow.update for c in choices.values()}
     for choice in choices.values():
         for name in choice.unit.layers:
@@ -32,7 +34,7 @@ def layers_of(
         for layer in model.layers
     }
     here = {n: p for name, own in mine.items() if own and updates[name] == "worker" for n, p in own.items()}
-    updater = Updater(optimizer, here) if here else None
+    updater = Updater(optimizer, here, away) if here else None
     layers = []
     for described in model.layers:
         own = mine[described.name]

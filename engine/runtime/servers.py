@@ -6,11 +6,13 @@ import threading
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from engine.consistency.policies import policy_of
 from engine.exchange.shard import Shard
 from engine.launch import Launch
+from engine.memory.offload import away
 from engine.plan.cluster import Party
 from engine.plan.consistency import drifts
 from engine.protocol.messages import Lane, Message, Payload
@@ -38,6 +40,7 @@ def make_shard(
     """A shard with worker 0's initial parameters, and with what a checkpoint has of it where the attempt goes on.
     `total_steps`: of the job."""
     workers = launch.job.cluster.workers
+    tier = away(launch.job.optimizer, str(launch.directory), torch.device("cpu"))
     recorded = launch.job.telemetry.updates and drifts(launch.consistency)
     shard = Shard(
         index=index,
@@ -46,7 +49,7 @@ def make_shard(
         policy=partial(policy_of, launch.consistency, workers),
         hyper=HyperSchedule(launch.job.optimizer, launch.job.schedule, total_steps).at,
         make_updater=lambda choice, pieces: PieceUpdater(
-            launch.job.optimizer, [s.parameter for s in choice.unit.segments], pieces
+            launch.job.optimizer, [s.parameter for s in choice.unit.segments], pieces, tier
         ),
         initial=initial,
         endpoint=base.endpoint,

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -87,12 +87,33 @@ def plain_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     return found
 
 
+class Away(Protocol):
+    """A second tier of memory in which an optimizer's state is (`engine/memory/offload.py`)."""
+
+    def twin(self, parameter: Tensor) -> Tensor:
+        """What the optimizer is given in a parameter's place: itself, where it may be updated where it is."""
+        ...
+
+    def updating(self, parameter: Tensor, twin: Tensor) -> AbstractContextManager[None]:
+        """Around the update of a parameter from its `.grad`."""
+        ...
+
+    def keep(self, parameter: Tensor, state: dict[str, Any]) -> None:
+        """The optimizer keeps this of a parameter, or of its twin: put what is there in place of what is not."""
+        ...
+
+
 class Updater:
     """Updates parameters in place from their `.grad`, on a worker or a device."""
 
-    def __init__(self, spec: OptimizerSpec, named: Mapping[str, Parameter]) -> None:
-        self._optimizer = build_optimizer(spec, named.items())
-        self._named = dict(named)
+    def __init__(self, spec: OptimizerSpec, named: Mapping[str, Parameter], away: Away | None = None) -> None:
+        """`away`: where the optimizer's state is; None: beside the parameters."""
+        self._away = away
+        self._twin: dict[int, Tensor] = {id(p): p if away is None else away.twin(p) for p in named.values()}
+        """By a parameter's identity: what the optimizer has in its place."""
+        self._parameters = list(named.values())
+        self._named = {name: self._twin[id(p)] for name, p in named.items()}
+        self._optimizer = build_optimizer(spec, self._named.items())
         self._step = _bare_step(self._optimizer)
         self._all = [(group, group["params"]) for group in self._optimizer.param_groups]
         self._group_of = {id(p): group for group, parameters in self._all for p in parameters}
@@ -100,19 +121,39 @@ class Updater:
     def update(self, hyper: Hyper, chosen: Iterable[Parameter] | None = None) -> None:
         """One step of all parameters, or of the `chosen` ones; those without gradient are left alone, decay included.
 
-        A call costs some 50 µs and a parameter 15 µs more, so that many are best updated at once. Raises TrainingError
-        for what this optimizer does not take: a sparse gradient, complex numbers."""
+        A call costs some 50 µs and a parameter 15 µs more, so that many are best updated at once; where the state is
+        away, 50 µs for each. Raises TrainingError for what this optimizer does not take: a sparse gradient, complex
+        numbers."""
         apply_hyper(self._optimizer, hyper)
+        if self._away is not None:
+            self._update_away(self._away, self._parameters if chosen is None else chosen)
+            return
+        with nullcontext() if chosen is None else self._only(chosen):
+            self._take_step()
+
+    def _update_away(self, away: Away, chosen: Iterable[Parameter]) -> None:
+        """One after the other, so that the state of one at a time is in memory."""
+        for parameter in chosen:
+            twin = self._twin[id(parameter)]
+            with away.updating(parameter, twin), self._only([twin]):
+                self._take_step()
+            self._keep(parameter)
+
+    def _take_step(self) -> None:
         try:
-            with nullcontext() if chosen is None else self._only(chosen):
-                self._step()
+            self._step()
         except RuntimeError as error:
             raise _refused(self._optimizer, error) from error
 
+    def _keep(self, parameter: Tensor) -> None:
+        twin = self._twin[id(parameter)]
+        if self._away is not None and twin in self._optimizer.state:
+            self._away.keep(parameter, self._optimizer.state[twin])
+
     @contextmanager
-    def _only(self, chosen: Iterable[Parameter]) -> Iterator[None]:
+    def _only(self, chosen: Iterable[Tensor]) -> Iterator[None]:
         """The optimizer has no other parameters meanwhile; it keeps what it knows of them."""
-        here: dict[int, list[Parameter]] = {group[_GROUP]: [] for group, _ in self._all}
+        here: dict[int, list[Tensor]] = {group[_GROUP]: [] for group, _ in self._all}
         for parameter in chosen:
             here[self._group_of[id(parameter)][_GROUP]].append(parameter)
         for group, _ in self._all:
@@ -132,10 +173,12 @@ class Updater:
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state()` of the same parameters."""
         load_state(self._optimizer, self._named, state)
+        for parameter in self._parameters:
+            self._keep(parameter)
 
     def slot(self, parameter: Parameter, slot: str) -> Tensor | None:
         """A tensor that the optimizer keeps for `parameter`; None where it keeps none yet."""
-        found: Tensor | None = self._optimizer.state.get(parameter, {}).get(slot)
+        found: Tensor | None = self._optimizer.state.get(self._twin[id(parameter)], {}).get(slot)
         return found
 
     def set_slot(self, parameter: Parameter, slot: str, value: Tensor) -> None:
@@ -144,7 +187,10 @@ class Updater:
         if kept is not None:
             kept.copy_(value)
         else:  # torch's optimizers count on the host
-            self._optimizer.state[parameter][slot] = value.cpu() if slot in SCALAR_STATE else value.clone()
+            twin = self._twin[id(parameter)]
+            device = torch.device("cpu") if slot in SCALAR_STATE else twin.device
+            self._optimizer.state[twin][slot] = value.to(device, copy=True)
+            self._keep(parameter)
 
 
 def _bare_step(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
@@ -175,8 +221,11 @@ def _refused(optimizer: torch.optim.Optimizer, error: RuntimeError) -> TrainingE
 class PieceUpdater:
     """Updates the pieces of one unit in place, on a server."""
 
-    def __init__(self, spec: OptimizerSpec, names: Sequence[str], pieces: Sequence[Tensor]) -> None:
-        """`pieces[i]` (1-D) belongs to the parameter `names[i]`."""
+    def __init__(
+        self, spec: OptimizerSpec, names: Sequence[str], pieces: Sequence[Tensor], away: Away | None = None
+    ) -> None:
+        """`pieces[i]` (1-D) belongs to the parameter `names[i]`. `away`: where the state is; None: beside them."""
+        self._away = away
         self._parameters = [Parameter(piece) for piece in pieces]
         if not {"foreach", "fused"} & spec.options.keys() and "foreach" in optimizer_options(spec.name):
             # What torch decides on the host anyway, which takes it a fifth of a small piece's step. `fused` would be
@@ -196,6 +245,7 @@ class PieceUpdater:
             raise _refused(self._optimizer, error) from error
         for parameter in self._parameters:
             parameter.grad = None
+        self._keep()
 
     def state(self) -> dict[str, Tensor]:
         """Views of what the optimizer goes on from, by the piece's position and slot."""
@@ -204,10 +254,22 @@ class PieceUpdater:
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state()` of the same pieces."""
         load_state(self._optimizer, self._by_position, state)
+        self._keep()
+
+    def _keep(self) -> None:
+        if self._away is not None:
+            for parameter in self._parameters:
+                if parameter in self._optimizer.state:
+                    self._away.keep(parameter, self._optimizer.state[parameter])
 
     @property
     def _by_position(self) -> dict[str, Tensor]:
         return {str(position): parameter for position, parameter in enumerate(self._parameters)}
+
+
+def as_they_are(spec: OptimizerSpec) -> Hyper:
+    """The values of a step in which no schedule changes any."""
+    return [{} for _ in range(len(spec.groups) + 1)]
 
 
 class HyperSchedule:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.backend.figures_drawn import column
 from tests.backend.job_specs import job_spec
 
 MODEL = {"name": "bn-cnn"}
@@ -198,7 +199,7 @@ def test_the_largest_batch_of_each_way_fits_and_one_more_does_not(
     found = largest(api, "12MiB", training=twice, **deep)
     assert found["memory"] == room
     ways = {way["way"]: way for way in found["ways"]}
-    assert list(ways) == ["keep", "swap", "recompute"]
+    assert list(ways) == ["keep", "swap", "recompute", "budget"]
     assert 0 < ways["keep"]["samples"] < min(ways[name]["samples"] for name in ("swap", "recompute"))
     assert ways["keep"]["slow_down"] == 0
     for name, way in ways.items():
@@ -206,6 +207,8 @@ def test_the_largest_batch_of_each_way_fits_and_one_more_does_not(
         assert str(way["samples"] + 1) in way["limit"]
         assert str(way["samples"]) in found["text"]
         assert way["slow_down"] > 0 or name == "keep"
+        if name == "budget":
+            continue
         for samples, fits in ((way["samples"], True), (way["samples"] + 1, False)):
             batch = {**twice, "global_batch": 4 * samples}
             held = memory(api, training=batch, overrides=[{"activations": name}], **deep)
@@ -213,12 +216,35 @@ def test_the_largest_batch_of_each_way_fits_and_one_more_does_not(
             assert (max(held["total"], first) <= room) == fits
             if fits:
                 assert way["peak"] == max(held["total"], first)
+    mixed = ways["budget"]
+    assert mixed["samples"] >= max(way["samples"] for way in ways.values())
+    assert sum(mixed["layers"].values()) == 9
+    batch = {**twice, "global_batch": 4 * mixed["samples"]}
+    held = memory(api, training=batch, memory={"budget": mixed["peak"]}, **deep)
+    assert max(held["total"], held["peak"]["first"] + held["beside"]) <= mixed["peak"] <= room
+
+
+def test_the_largest_batch_is_drawn_over_memory(api: TestClient, deep: dict[str, Any]) -> None:
+    """What was found ends each line."""
+    found = {way["way"]: way for way in largest(api, "12MiB", **deep)["ways"]}
+    path = "/api/v1/plans/largest-batch/figure?memory=12MiB&theme=dark"
+    answer = api.post(path, json=job_spec(**deep))
+    assert answer.status_code == 200, answer.text
+    drawn = [trace for trace in answer.json()["data"] if trace["yaxis"] == "y"]
+    assert [trace["name"].partition(" (")[0] for trace in drawn] == list(found)
+    for trace in drawn:
+        way = found[trace["name"].partition(" (")[0]]
+        assert column(trace["y"])[-1] == way["samples"]
+        assert column(trace["x"])[-1] == pytest.approx(way["peak"] / 2**20)
+    refused = api.post("/api/v1/plans/largest-batch/figure?memory=100KiB", json=job_spec(**deep))
+    assert refused.status_code == 422
+    assert "one sample alone takes" in refused.text
 
 
 def test_what_a_job_says_of_its_layers_is_a_way_of_its_own(api: TestClient, deep: dict[str, Any]) -> None:
     overrides = [{"layers": "[12].*", "activations": "swap"}]
     found = largest(api, "12MiB", overrides=overrides, **deep)["ways"]
-    assert [way["way"] for way in found] == ["as planned", "keep", "swap", "recompute"]
+    assert [way["way"] for way in found] == ["as planned", "keep", "swap", "recompute", "budget"]
     assert found[0]["slow_down"] is None, "some of its layers keep theirs"
     assert found[1]["samples"] < found[0]["samples"] < found[2]["samples"]
 
@@ -236,3 +262,14 @@ def test_a_memory_that_holds_nothing_is_refused(room: str, api: TestClient) -> N
     assert answer.status_code == 422
     assert "memory" in answer.text
     assert ROOMS[room] in answer.text
+
+
+def test_what_an_optimizer_has_on_a_disk_is_no_memory(api: TestClient, deep: dict[str, Any]) -> None:
+    adam = {"name": "adam", "learning_rate": 0.01}
+    here, away = (memory(api, optimizer={**adam, "offload": offload}, **deep) for offload in (False, True))
+    assert (here["offloaded"], away["offloaded"] > 0) == (0, True)
+    state = "optimizer state"
+    assert here["declared"][state] - away["declared"][state] == away["offloaded"]
+    assert here["total"] - away["total"] == away["offloaded"], "beside the step: it is a server's"
+    assert "on disk: optimizer state" in away["text"]
+    assert "on disk" not in here["text"]

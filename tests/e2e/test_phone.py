@@ -12,6 +12,7 @@ from backend.services.suggestions import suggestions
 from tests.backend.test_race_curves import FC6, FULL, PORT, ranking
 from tests.backend.test_race_pure import race
 from tests.e2e.launching import expect_the_plan, open_form
+from tests.e2e.taken import downloaded
 from tests.e2e.views import SCREEN_PX, TABS
 from tests.e2e.visited import PHONES, SCROLLED
 
@@ -81,8 +82,14 @@ def test_the_largest_batch_is_found_from_the_form(page: Page) -> None:
     page.get_by_test_id("largest-memory").fill("64MiB")
     page.get_by_test_id("largest-memory").press("Enter")
     rows = page.get_by_test_id("largest-table").get_by_role("row")
-    expect(rows).to_have_count(4, timeout=60_000)
+    expect(rows).to_have_count(5, timeout=60_000)
     expect(rows.nth(1)).to_contain_text("keep")
+    expect(rows.nth(4)).to_contain_text("budget (")
+    page.get_by_test_id("draw-largest").click()
+    expect(page.get_by_test_id("figure-largest")).to_have_attribute("data-drawn", "true", timeout=60_000)
+    taken = downloaded(page, page.get_by_test_id("figure-csv"), "csv").read_text(encoding="utf-8")
+    assert all(way in taken for way in ("keep", "swap", "recompute", "budget ("))
+    downloaded(page, page.get_by_test_id("figure-svg"), "svg")
     page.get_by_test_id("largest-memory").fill("0")
     page.get_by_test_id("find-largest").click()
     expect(page.get_by_test_id("largest-problem")).to_contain_text("is not a size")

@@ -19,6 +19,7 @@ from engine.budget.prediction import Prediction, predict
 from engine.errors import UserError
 
 KEEP, SWAP = Chosen(Action.KEEP), Chosen(Action.SWAP)
+LATE = Chosen(Action.SWAP, late=True)
 AGAIN, JOINED = Chosen(Action.RECOMPUTE), Chosen(Action.RECOMPUTE, True)
 RATE = 10**9
 """One byte in a nanosecond."""
@@ -104,6 +105,10 @@ def test_a_choice_is_predicted_in_detail() -> None:
     assert joined == Prediction(1065, 560, (1015, 1015, 1045), (1035, 1065, 1045), 200, 0)
     swapped = predict(blocks, [SWAP, KEEP, KEEP], swap_bytes_per_second=RATE // 5, swap_begins_ns=3)
     assert swapped == Prediction(65, 360 + 183, (35, 65, 65), (35, 65, 65), 0, 3 + 50 + 130)
+    late = predict(blocks, [LATE, KEEP, KEEP], swap_bytes_per_second=RATE // 5, swap_begins_ns=3)
+    assert late == Prediction(65, 360 + 203, (35, 65, 65), (35, 35, 65), 0, 3 + 50 + 150)
+    with pytest.raises(UserError, match=r"a\.activations = 'keep': only what is swapped comes late"):
+        predict(blocks, [Chosen(Action.KEEP, late=True), KEEP, KEEP])
 
 
 def test_what_two_neighbours_save_is_there_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -56,6 +57,16 @@ def ends(costs: list[BlockCosts]) -> list[Assignment]:
     return [Assignment(each, predict(costs, each, swap_bytes_per_second=RATE)) for each in every]
 
 
+def late(costs: list[BlockCosts], frontier: Frontier) -> list[Assignment]:
+    """Slow choices that hold little: nothing is on its way back."""
+    swapped = (Chosen(Action.SWAP),) * len(costs)
+    every = [
+        tuple(replace(each, late=each.action is Action.SWAP) for each in chosen)
+        for chosen in (swapped, frontier.choose(frontier.least_bytes).chosen)
+    ]
+    return [Assignment(each, predict(costs, each, swap_bytes_per_second=RATE)) for each in every]
+
+
 @pytest.mark.parametrize("wrong", [0, 0.03, 0.5])
 def test_a_smaller_budget_never_has_a_higher_peak_nor_a_shorter_time(wrong: float) -> None:
     """200 budgets of each of some models, each within its budget, or refused with a peak that can be had."""
@@ -71,7 +82,7 @@ def test_a_smaller_budget_never_has_a_higher_peak_nor_a_shorter_time(wrong: floa
         for budget in sorted(draw.randrange(1, round(1.2 * most)) for _ in range(200)):
             look.asked.clear()
             try:
-                chosen, fastest = within(budget, frontier, look, ends(costs))
+                chosen, fastest = within(budget, frontier, look, ends(costs), late(costs, frontier))
             except ImpossibleError as error:
                 least.add(error.least_bytes)
             else:
@@ -85,7 +96,7 @@ def test_a_smaller_budget_never_has_a_higher_peak_nor_a_shorter_time(wrong: floa
         assert len(least) <= 1
         assert all(each.peak_bytes >= bytes_ for bytes_ in least for each in found)
         for bytes_ in least:
-            assert within(bytes_, frontier, look, ends(costs))[0].peak_bytes == bytes_
+            assert within(bytes_, frontier, look, ends(costs), late(costs, frontier))[0].peak_bytes == bytes_
 
 
 def test_a_choice_takes_hardly_longer_than_the_best() -> None:
@@ -107,3 +118,20 @@ def test_the_fastest_is_looked_at_alone_where_it_fits() -> None:
     found, fastest = within(10**9, frontier, look, ends(costs))
     assert found == fastest
     assert look.asked == [(Chosen(Action.KEEP),) * 6]
+
+
+def test_the_last_resorts_are_taken_where_nothing_else_fits() -> None:
+    """And not where something does that is faster, although they hold less."""
+    costs = blocks(random.Random(4), 6)
+    frontier = Frontier(costs, swap_bytes_per_second=RATE)
+    (least, _) = late(costs, frontier)
+    peaks = {least.chosen: 1}
+
+    def look(chosen: Choice) -> int:
+        return peaks.get(chosen, predict(costs, chosen, swap_bytes_per_second=RATE).peak_bytes)
+
+    below = frontier.least_bytes - 1
+    assert within(below, frontier, look, ends(costs), [least])[0].chosen == least.chosen
+    assert within(below + 1, frontier, look, ends(costs), [least])[0].chosen != least.chosen
+    with pytest.raises(ImpossibleError, match="less than 1 bytes"):
+        within(0, frontier, look, ends(costs), [least])

@@ -268,3 +268,20 @@ def test_pytorchs_own_ways_hold_less_under_the_same_count() -> None:
     ways = (pai_table_1.SWAP, pai_table_1.RECOMPUTE, pai_table_1.CUTTING, pai_table_1.SEQUENTIAL)
     assert all(subject.slow_down(way, 64, 0) > 0 for way in ways)
     assert subject.slow_down(pai_table_1.ON_CPU, 64, beside.moved) > 0
+
+
+def test_swapping_late_holds_less_and_takes_longer() -> None:
+    subject, beside = pai_table_1.Subject("resnet-digits"), pai_table_1.SaveOnCpu()
+    peaks = [subject.peak(way, 512, beside).total for way in (pai_table_1.LATE, pai_table_1.SWAP)]
+    assert peaks[0] < peaks[1]
+    late, ahead = (subject.slow_down(way, 512, 0) for way in (pai_table_1.LATE, pai_table_1.SWAP))
+    assert late > ahead > 0
+
+
+def test_at_an_equal_slow_down_more_time_allows_a_larger_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pai_table_1, "ROOM", 2**25)
+    subject = pai_table_1.Subject("resnet-digits")
+    none, some = subject.at_slow_down(0.0), subject.at_slow_down(0.5)
+    assert 0 < none < some
+    kept = subject.peak(pai_table_1.KEEP, none, pai_table_1.SaveOnCpu())
+    assert max(kept.total, kept.first) <= 2**25

@@ -10,20 +10,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.inputs.task import classification
 from engine.liveness.blocks import blocks_of
 from engine.liveness.peak import peak_of
 from engine.liveness.request import answer
 from engine.models import registry
 from engine.plan.description import Amount, BlockDescription, ModelDescription
 from engine.plan.updates import OptimizerSpec
-from tests.memory import layers_of
+from tests.memory import layers_of, training
 from tests.plans import described
 
 
 def blocks(model: nn.Module, inputs: Tensor, targets: Tensor) -> dict[tuple[str, ...], BlockDescription]:
     """By the layers of each."""
-    found = blocks_of(model, layers_of(model), inputs, targets, classification)
+    found = blocks_of(training(model, inputs, targets))
     return {block.layers: block for block in found}
 
 
@@ -111,10 +110,11 @@ def test_blocks_add_up_to_what_a_pass_saves(name: str) -> None:
         inputs = torch.zeros(samples, *shape, dtype=getattr(torch, registry.model(name).input_dtype))
         targets = torch.zeros(samples, *target, dtype=torch.int64)
     layers = layers_of(model)
-    found = blocks_of(model, layers, inputs, targets, classification)
+    whole = training(model, inputs, targets)
+    found = blocks_of(whole)
     assert len(found) <= len(layers.layers) + 1
     optimizer = OptimizerSpec(name="sgd", learning_rate=0.1)
-    saved = sum(peak_of(model, layers, inputs, targets, classification, optimizer, {}).saved.values())
+    saved = sum(peak_of(whole, optimizer, {}).saved.values())
     least = sum(block.inner.of(samples) for block in found)
     most = sum(block.saved.of(samples) for block in found)
     assert least <= saved * 1.01 + 64
@@ -129,7 +129,7 @@ def test_a_description_with_blocks_is_read_again_and_one_without_as_before() -> 
     with torch.device("meta"):
         model = registry.build("mlp")
         batch = torch.zeros(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64)
-    whole = replace(plain, blocks=blocks_of(model, plain, *batch, classification))
+    whole = replace(plain, blocks=blocks_of(replace(training(model, *batch), described=plain)))
     assert len(whole.blocks) == 4
     assert ModelDescription.from_dict(json.loads(json.dumps(whole.to_dict()))) == whole
     old = plain.to_dict()

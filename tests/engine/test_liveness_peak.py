@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from engine.axes.memory import ACTIVATIONS
 from engine.axes.memory_options import ThroughTimeOptions
-from engine.inputs.task import classification
 from engine.liveness.measured import RealSteps, measured_peak
 from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
@@ -21,7 +20,7 @@ from engine.models import registry
 from engine.plan.mechanism_options import options_of
 from engine.plan.peak import PARTS, Peak
 from engine.plan.updates import OptimizerSpec
-from tests.memory import layers_of
+from tests.memory import layers_of, training
 
 SGD = OptimizerSpec(name="sgd", learning_rate=0.1, options={"momentum": 0.9})
 ADAM = OptimizerSpec(name="adam", learning_rate=0.1)
@@ -137,7 +136,7 @@ def predicted(
     with torch.device("meta"):
         model, (inputs, targets) = make(), batch()
     choices = asked(model, activations)
-    return peak_of(model, layers_of(model), inputs, targets, classification, optimizer, choices, **more)
+    return peak_of(training(model, inputs, targets), optimizer, choices, **more)
 
 
 def compared(
@@ -154,11 +153,7 @@ def compared(
     model, (inputs, targets) = make(), batch()
     measured = measured_peak(
         RealSteps(
-            model,
-            layers_of(model),
-            inputs,
-            targets,
-            classification,
+            training(model, inputs, targets),
             optimizer,
             asked(model, activations),
             scratch=str(folder),

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
-from engine.inputs.task import classification
 from engine.liveness.fitting import Fitter, Wanted
 from engine.liveness.measured import RealSteps, measured_peak
 from engine.liveness.peak import peak_of
@@ -35,7 +34,7 @@ from engine.preview import notes, rows, text
 from engine.strategies import build_plan
 from tests.engine.test_liveness_peak import MODELS
 from tests.jobs import describe, job, plan_of
-from tests.memory import layers_of
+from tests.memory import training
 from tests.plans import choose
 
 SGD = OptimizerSpec(name="sgd", learning_rate=0.1, options={"momentum": 0.9})
@@ -250,14 +249,15 @@ def counted() -> nn.Module:
 def fitter(make: Callable[[], nn.Module], batch: Callable[[], tuple[Tensor, Tensor]]) -> Fitter:
     with torch.device("meta"):
         model, (inputs, targets) = make(), batch()
-    described = layers_of(model)
+    whole = training(model, inputs, targets)
+    described = whole.described
 
     def look(choices: Any) -> Any:
-        return peak_of(model, described, inputs, targets, classification, SGD, choices)
+        return peak_of(whole, SGD, choices)
 
     free = tuple(layer.name for layer in described.layers if any(p.trainable for p in layer.parameters))
     wanted = Wanted(beside=0, free=free, threads=1, accumulated=False)
-    return Fitter(model, described, inputs, targets, classification, {}, look, wanted)
+    return Fitter(whole, {}, look, wanted)
 
 
 def images(samples: int) -> Callable[[], tuple[Tensor, Tensor]]:
@@ -299,13 +299,10 @@ def check_real_steps(
     """What they hold is within the budget, and within 3 % of what was predicted."""
     torch.manual_seed(0)
     model = make()
-    layers = layers_of(model)
     choices = asked(fitted.layers)
-    real = measured_peak(
-        RealSteps(model, layers, *batch(), classification, SGD, choices, scratch=str(folder))
-    )
+    real = measured_peak(RealSteps(training(model, *batch()), SGD, choices, scratch=str(folder)))
     with torch.device("meta"):
-        predicted = peak_of(make(), layers, *batch(), classification, SGD, choices)
+        predicted = peak_of(training(make(), *batch()), SGD, choices)
     assert real <= 1.03 * fitted.budget
     assert abs(real - predicted.total) <= 0.03 * real
     assert fitted.peak == max(predicted.total, predicted.first)

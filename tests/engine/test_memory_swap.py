@@ -12,12 +12,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.errors import TrainingError
+from engine.axes.memory_options import SwapOptions
+from engine.errors import TrainingError, UserError
 from engine.liveness.measured import at_once, peak_bytes
+from engine.memory.blocks import Asked
 from engine.memory.disk import Disk, Stored, filesystem
 from engine.state.computation import Computation
 from engine.state.told import Untold
-from tests.memory import install
+from tests.engine.test_liveness_peak import compared
+from tests.memory import install, layers_of
 
 
 @pytest.fixture
@@ -197,3 +200,32 @@ def test_what_is_saved_again_after_an_uncounted_write_leaves_again(left: list[in
     assert model.other.grad is not None
     assert torch.equal(found, model.other.grad)
     assert left == [128, 128]
+
+
+def equal_layers() -> nn.Module:
+    return nn.Sequential(
+        nn.Flatten(), *(m for _ in range(8) for m in (nn.Linear(64, 64), nn.Tanh())), nn.Linear(64, 10)
+    )
+
+
+def test_a_step_holds_as_much_more_as_is_on_its_way_back(tmp_path: Path) -> None:
+    """By the allocator's own count, and as predicted: each tensor ahead is one more. Where it is the last that is still
+    to come, a layer's gradient is not there yet."""
+
+    def batch() -> tuple[Tensor, Tensor]:
+        return torch.zeros(4096, 1, 8, 8), torch.zeros(4096, dtype=torch.int64)
+
+    def peak(ahead: int) -> int:
+        names = [layer.name for layer in layers_of(equal_layers()).layers]
+        chosen = dict.fromkeys(names, Asked("swap", SwapOptions(ahead=ahead)))
+        return compared(equal_layers, batch, chosen, tmp_path).total
+
+    none, one, two = map(peak, (0, 1, 2))
+    tensor, gradient = 4096 * 64 * 4, (64 * 64 + 64) * 4
+    assert one - none == two - one == tensor - gradient
+
+
+@pytest.mark.parametrize("ahead", [-1, 17])
+def test_no_other_number_is_ahead(ahead: int) -> None:
+    with pytest.raises(UserError, match=rf"^ahead = {ahead}: must be at"):
+        SwapOptions(ahead=ahead)

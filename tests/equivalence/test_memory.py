@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -83,3 +84,47 @@ def test_a_job_within_a_budget_trains_the_same_bits(tmp_path: Path) -> None:
     assert "recompute" in {layer.activations for layer in fitted.plan.layers}
     assert Kind.RECOMPUTE in kinds(fitted)
     assert all(torch.equal(plain.state[name], fitted.state[name]) for name in plain.state)
+
+
+SAVES_NONE = "what is offloaded there saves none"
+OFFLOADED: dict[str, tuple[dict[str, Any], list[dict[str, Any]], int]] = {
+    "servers and workers": ({"name": "p3"}, [{"layers": "stage3*", "exchange": "ring-allreduce"}], 4),
+    "averages": ({"name": "parameter-averaging", "options": {"period": 2, "optimizer_state": True}}, [], 2),
+    "a device": ({"name": "hybrid"}, [], 2),
+    "stages": ({"name": "model-parallel", "options": {"stages": 2}}, [], 2),
+    "ddp": ({"name": "ddp"}, [], 2),
+}
+"""Strategy, overrides, and in how many places something is updated."""
+
+
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, marks=[] if way == "servers and workers" else [pytest.mark.soak])
+        for way in OFFLOADED
+    ],
+)
+def test_a_job_whose_optimizer_is_elsewhere_trains_the_same_bits(way: str, tmp_path: Path) -> None:
+    """Its folder lies in memory here, which everyone who offloads anything says."""
+    strategy, overrides, places = OFFLOADED[way]
+
+    def run(offload: bool, directory: Path) -> Run:
+        return succeed(
+            job(
+                model={"name": "resnet-digits"},
+                strategy=strategy,
+                overrides=overrides,
+                cluster={"workers": 2},
+                optimizer={"name": "adam", "learning_rate": 0.01, "offload": offload},
+                training={"steps": 4, "deterministic": True, "global_batch": 16},
+            ),
+            directory,
+        )
+
+    plain = run(False, tmp_path)
+    with TemporaryDirectory(dir="/dev/shm", prefix="trainyard-test-") as folder:
+        away = run(True, Path(folder))
+        assert all(torch.equal(plain.state[name], away.state[name]) for name in plain.state)
+        assert away.logs().count(SAVES_NONE) == places
+    assert SAVES_NONE not in plain.logs()

@@ -5,7 +5,7 @@ import type { WaitKey } from "../lib/why";
 import { timed, timedMore } from "../live/costs";
 import { client, unwrap } from "./client";
 import { FIGURE, figureOptions, PAGED } from "./shared";
-import type { JobSpec, Race, Theme } from "./types";
+import type { JobSpec, PlotlyFigure, Race, Theme } from "./types";
 
 // Every query that changes while jobs run says so in `meta.jobs`: the ids of the jobs that it shows, or "all".
 // live/refresher.ts asks for it again when a notice says that one of them changed.
@@ -297,6 +297,21 @@ export const largestBatchQuery = (spec: JobSpec, memory: string) =>
       unwrap(
         client.POST("/api/v1/plans/largest-batch", { params: { query: { memory } }, body: spec, signal }),
       ),
+    ...ASKED,
+  });
+
+/** The same over a worker's memory up to this, as a figure. */
+export const largestFigureQuery = (spec: JobSpec, memory: string, params: { width: number; theme: Theme }) =>
+  queryOptions({
+    queryKey: ["largest figure", memory, params, JSON.stringify(spec)],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.POST("/api/v1/plans/largest-batch/figure", {
+          params: { query: { memory, ...params } },
+          body: spec,
+          signal,
+        }),
+      ) as Promise<unknown> as Promise<PlotlyFigure>,
     ...ASKED,
   });
 

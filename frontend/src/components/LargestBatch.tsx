@@ -4,8 +4,9 @@ import { useState } from "react";
 import { largestBatchQuery } from "../api/queries";
 import type { JobSpec } from "../api/types";
 import { formatBytes, formatNumber, NONE } from "../lib/format";
-import { best, largestRows, slowDown } from "../lib/largestRows";
+import { best, largestRows, slowDown, wayName } from "../lib/largestRows";
 import { AskingButton } from "./AskingButton";
+import { LargestFigure } from "./LargestFigure";
 import { TakeTable } from "./TakeTable";
 import { useAsked } from "./useAsked";
 
@@ -62,7 +63,7 @@ export function LargestBatch({ spec, file }: Props) {
               <Table.Tbody>
                 {found.largest.ways.map((way) => (
                   <Table.Tr key={way.way}>
-                    <Table.Td>{way.way}</Table.Td>
+                    <Table.Td>{wayName(way)}</Table.Td>
                     <Table.Td ta="right">{way.refused ? NONE : formatNumber(way.samples, 9)}</Table.Td>
                     <Table.Td ta="right">{way.refused ? NONE : formatNumber(way.global_batch, 9)}</Table.Td>
                     <Table.Td ta="right">{way.refused ? NONE : formatBytes(way.peak)}</Table.Td>
@@ -74,6 +75,14 @@ export function LargestBatch({ spec, file }: Props) {
             </Table>
           </Table.ScrollContainer>
         </TakeTable>
+      )}
+      {found && (
+        <LargestFigure
+          key={`${found.largest.memory} ${JSON.stringify(spec)}`}
+          spec={spec}
+          memory={found.largest.memory}
+          file={file}
+        />
       )}
     </Stack>
   );

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { LargestBatchView } from "../api/types";
-import { best, largestRows, slowDown } from "./largestRows";
+import { best, largestRows, slowDown, wayName } from "./largestRows";
 
-const way = { global_batch: 0, peak: 0, slow_down: null, limit: "", refused: "" };
+const way = { global_batch: 0, peak: 0, slow_down: null, limit: "", refused: "", layers: {} };
 const view: LargestBatchView = {
   worker: 0,
   largest: {
@@ -37,4 +37,11 @@ test("what nobody predicts is no number", () => {
 test("a file has a row for each way, with its limit or why it cannot be had", () => {
   expect(largestRows(view)[1]).toEqual(["keep", 100, 200, 7, 0, "101 take more"]);
   expect(largestRows(view)[3]?.at(-1)).toBe("it looks at values");
+});
+
+test("a mixture says how many layers are treated how", () => {
+  expect(wayName({ ...way, way: "budget", samples: 3, layers: { keep: 1, swap: 20 } })).toBe(
+    "budget (1 keep, 20 swap)",
+  );
+  expect(view.largest.ways.map(wayName)).toEqual(["keep", "swap", "recompute"]);
 });

@@ -10,6 +10,12 @@ export function slowDown(way: Way): string {
   return way.slow_down === null ? NONE : `${Math.round(100 * way.slow_down)} %`;
 }
 
+/** What a budget chooses is a mixture: with how many layers are treated how. */
+export function wayName({ way, layers }: Way): string {
+  const mixed = Object.entries(layers ?? {}).map(([name, count]) => `${count} ${name}`);
+  return mixed.length > 0 ? `${way} (${mixed.join(", ")})` : way;
+}
+
 /** The most that any way has, in a sentence. The memory is said, too: another one may be typed by now. */
 export function best({ largest }: LargestBatchView): string {
   const top = largest.ways.reduce((one, other) => (other.samples > one.samples ? other : one));
@@ -25,7 +31,7 @@ export function largestRows({ largest }: LargestBatchView): Cell[][] {
   return [
     ["activations", "samples of a pass", "global batch", "predicted peak (B)", "slow-down", "limit"],
     ...largest.ways.map((way) => [
-      way.way,
+      wayName(way),
       way.samples,
       way.global_batch,
       way.peak,

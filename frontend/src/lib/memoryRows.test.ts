@@ -17,6 +17,7 @@ const view: MemoryView = {
     },
     declared: { parameters: 2 ** 19 },
     beside: 2 ** 20,
+    offloaded: 0,
     layers: [{ layer: "0", kind: "Conv2d", activations: "recompute", declared: 1024, saved: 2 ** 19 }],
     text: "",
   },
@@ -28,6 +29,9 @@ test("the highest moment is said with its layer and the pass's samples", () => {
   expect(highest({ ...view, memory: { ...view.memory, peak } })).toContain("in backward, with");
   const root = { ...view.memory.peak, layer: "" };
   expect(highest({ ...view, memory: { ...view.memory, peak: root } })).toContain("at (root), with");
+  expect(highest({ ...view, memory: { ...view.memory, offloaded: 2 ** 21 } })).toContain(
+    "16 samples; 2.0 MiB of the optimizer's state are on a disk",
+  );
 });
 
 test("what it is made of adds up to the total, the largest first", () => {

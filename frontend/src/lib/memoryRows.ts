@@ -11,7 +11,9 @@ export function highest({ memory }: MemoryView): string {
   const { peak, samples } = memory;
   const where = peak.layer === null ? "" : ` at ${layerName({ layer: peak.layer })}`;
   const moment = `${WHEN[peak.when] ?? peak.when}${where}`;
-  return `${formatBytes(memory.total)} at the most, in ${moment}, with passes of ${samples} samples`;
+  const beside =
+    memory.offloaded > 0 ? `; ${formatBytes(memory.offloaded)} of the optimizer's state are on a disk` : "";
+  return `${formatBytes(memory.total)} at the most, in ${moment}, with passes of ${samples} samples${beside}`;
 }
 
 /** Of what it is made, and what the plan declares beside the step: the largest first, and nothing that is not there. */

@@ -23,7 +23,7 @@ export function sectionSummary(name: string, spec: Record<string, unknown>): str
         : String(value.where ?? ""),
     ],
     memory: () => [value.budget === null || value.budget === "" ? "no budget" : `budget ${value.budget}`],
-    optimizer: () => [String(value.name ?? "")],
+    optimizer: () => [String(value.name ?? ""), value.offload === true && "offloaded"],
     schedule: () => [String(value.name ?? "")],
     faults: () => [slowed(value.stragglers) || "none"],
     evaluation: () => [everySo(value) || (value.at_end === true ? "at the end" : "never")],
