@@ -15,7 +15,7 @@ from engine.consistency.policies import policy_of
 from engine.coordination.agreement import Agreement
 from engine.coordination.gather import Gather
 from engine.coordination.team import Team
-from engine.exchange.base import Counts, Exchange, Surroundings, Versioned
+from engine.exchange.base import Exchange, Surroundings
 from engine.exchange.native import join_process_group
 from engine.exchange.server import ServerExchange
 from engine.exchange.shard import Shard
@@ -27,7 +27,7 @@ from engine.plan.consistency import drifts, trains_alone, unwaited
 from engine.plan.inputs import Input
 from engine.plan.plan import Wrapper
 from engine.plan.units import carried
-from engine.protocol.messages import Lane, Message
+from engine.protocol.messages import Lane
 from engine.replica.averaging import Differences, carriers_of
 from engine.replica.base import Replica
 from engine.replica.by_plan import PlanReplica
@@ -39,7 +39,7 @@ from engine.runtime.crossing import Crossing
 from engine.runtime.cuts import Held, meeting_of, saved
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.layers import layers_of
-from engine.runtime.losses import record_loss, tell
+from engine.runtime.losses import record_loss
 from engine.runtime.party import PartyBase, home_of, load_choices, of_shard
 from engine.runtime.pipeline import Stage
 from engine.runtime.place import Place, Whole
@@ -273,29 +273,6 @@ class Assembly:
         record = RandomRecord(launch.random_states(self.rank, base.incarnation), self.device)
         base.at_the_end.callback(record.close)
         return record.add
-
-    def tells_of_loss(self) -> Callable[[int, str], None] | None:
-        """To be called with a worker that was lost, and why; None: no exchange here counts workers."""
-        counting = [index for index, exchange in self.exchanges.items() if isinstance(exchange, Counts)]
-        if not counting:
-            return None
-
-        def told(rank: int, reason: str) -> None:
-            meta = reason.encode()
-            tell(self._base.endpoint, Lane.WORKER, Message.LOST, rank, unit=counting[0], meta=meta)
-
-        return told
-
-    def heard(self, steps: int) -> dict[int, int]:
-        """By rank, where an exchange here counts workers: how many steps of each have come. `steps`: this one's."""
-        counting = [exchange for exchange in self.exchanges.values() if isinstance(exchange, Counts)]
-        return {self.rank: steps} | counting[0].contributed() if counting else {}
-
-    def held_versions(self) -> tuple[int, int]:
-        """Where workers drift: the least and the most updates that a unit of the model here has seen."""
-        counting = [each for each in dict.fromkeys(self.exchanges.values()) if isinstance(each, Versioned)]
-        found = [version for exchange in counting for version in exchange.versions()]
-        return min(found), max(found)
 
     def _agreed(self, model: nn.Module) -> frozenset[str]:
         """Parameters that this worker holds alike with others in the same step: all, or those that are not trained

@@ -26,6 +26,7 @@ from engine.runtime.assembly import Assembly
 from engine.runtime.cuda_clock import span_clock
 from engine.runtime.cuts import worker_cuts
 from engine.runtime.evaluation import Evaluator, copied_state, save_state, write_state
+from engine.runtime.exchanged import heard, held_versions, tells_of_loss
 from engine.runtime.exhausted import out_of_memory
 from engine.runtime.faults import Faults
 from engine.runtime.initial import InitialState, share, untrained
@@ -167,7 +168,8 @@ class Worker:
             end_training(base.endpoint, base.servers)
             base.rendezvous.publish(OVER, "")
         if self._goes_on:
-            outcome = replace(outcome, samples=samples_contributed(base, loader, parts.heard(outcome.steps)))
+            steps = heard(parts.exchanges.values(), parts.rank, outcome.steps)
+            outcome = replace(outcome, samples=samples_contributed(base, loader, steps))
         base.part()
         self._write_summary(outcome, subject)  # everything has left by now, so that its byte counts are final
 
@@ -212,7 +214,7 @@ class Worker:
         first = stop is not None and self._parts.rank == 0
         may_lose_workers(
             self._base,
-            told=self._parts.tells_of_loss(),
+            told=tells_of_loss(self._parts.exchanges, self._base.endpoint),
             returned=(lambda rank, _: stop.tell_again(rank)) if stop and first else None,
         )
         return self._parts.catch_up()
@@ -237,7 +239,7 @@ class Worker:
             stop=stop,
             keep=keep,
             agree=self._agree,
-            versions=self._parts.held_versions,
+            versions=lambda: held_versions(self._parts.exchanges.values()),
         )
 
     def _agree(self, found: Measured | None) -> Measured | None:
