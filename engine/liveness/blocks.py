@@ -30,6 +30,7 @@ from engine.liveness import host_kernels
 from engine.liveness.ledger import Holder, Ledger
 from engine.memory.blocks import Asked, Finder, Found, surround
 from engine.memory.saving import stays, unmoved
+from engine.models.meta_kernels import quick
 from engine.plan.description import Amount, BlockDescription, ModelDescription
 
 ASKED = Asked("recompute", RecomputeOptions(neighbours=1))
@@ -51,6 +52,7 @@ class Seen:
     flops: Counter[str] = field(default_factory=Counter)
 
 
+@quick()
 def blocks_of(
     model: nn.Module, described: ModelDescription, inputs: Tensors, targets: Tensors, task: Task
 ) -> tuple[BlockDescription, ...]:
