@@ -7,7 +7,13 @@ with its blocks; with a `budget` in bytes, and what is `wanted` for it (`fitting
 else `{"peak": ...}`. Errors, and the numbers after it, are as those of `python -m engine.models`.
 """
 
+# ruff: noqa: E402, F401 - everything is to be imported before the collector is on again
+
 from __future__ import annotations
+
+import gc
+
+gc.disable()  # as in `engine/models/__main__.py`
 
 import sys
 
@@ -20,8 +26,13 @@ if len(sys.argv) > 1:
 if len(sys.argv) > 2:
     set_limit(int(sys.argv[2]))
 
+import torch._dynamo  # the first operation without values would load it
+
 from engine.liveness.request import answer
 from engine.models.answering import answered
+
+gc.freeze()
+gc.enable()
 
 if __name__ == "__main__":
     sys.exit(answered(answer))
