@@ -53,6 +53,9 @@ DEPTH = 6
 """Of the network for which plans are composed only: deep enough to be cut for every number of workers."""
 STAGES: dict[str, Any] = {"name": "model-parallel", "options": {"stages": 2}}
 IN_ROUNDS = ("ring-allreduce", "tree-allreduce", "recursive-halving-doubling")
+AMONG_GANGS = pytest.mark.usefixtures("gang_lane")
+"""For tests that start none, but ask what every combination of choices comes to, as the jobs do: in another lane it would
+be found once more, for four seconds."""
 PEERS = ("ddp", "fsdp")
 """PyTorch's own wrappers choose for no layer."""
 SMALL = (
@@ -138,6 +141,7 @@ def assert_bytes(run: Run, plan: Plan) -> None:
     assert_declared(run, counted)
 
 
+@AMONG_GANGS
 def test_every_pair_of_values_combines_or_is_refused_by_a_rule() -> None:
     refusals = refused_pairs(2)
     allowed = pairs_in([*possible_choices(2), *possible_choices(1), *unwaited_choices()])
@@ -150,6 +154,7 @@ def test_every_pair_of_values_combines_or_is_refused_by_a_rule() -> None:
         assert refusals[pair].error.remedy
 
 
+@AMONG_GANGS
 def test_a_few_pairs_are_known_to_be_refused() -> None:
     """That the table says something: what no runtime of ours could do is in it."""
     refusals = refused_pairs(2)
@@ -242,6 +247,7 @@ def trained_pairs() -> set[Pair]:
     )
 
 
+@AMONG_GANGS
 @pytest.mark.parametrize("entry", [e for e in STRATEGIES if e.name not in PEERS], ids=lambda e: e.name)
 def test_what_a_strategy_chooses_for_a_layer_was_trained_above(entry: Strategy) -> None:
     """With whatever options: every two of a layer's choices stand together in a layer of one of those jobs."""
