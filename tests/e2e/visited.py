@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from tests.e2e.axe import bring, serious
 from tests.e2e.stops import stops
 from tests.e2e.taken import Taken, take_along
-from tests.e2e.views import AT_REST, FORMS, SCREEN_PX, STILL, View, dialog, unfold
+from tests.e2e.views import FORMS, SCREEN_PX, STILL, View, at_rest, dialog, unfold
 
 if TYPE_CHECKING:
     from playwright.sync_api import ConsoleMessage, Page, Route
@@ -98,7 +98,7 @@ def visit(page: Page, pages: Mapping[str, View], raced: str) -> Visited:
 
 def _on_a_phone(page: Page, name: str, view: View, width: int, found: Visited) -> None:
     page.set_viewport_size({"width": width, "height": (page.viewport_size or {})["height"]})
-    page.wait_for_function(AT_REST)
+    at_rest(page)
     if (needed := page.evaluate(SCROLLED)) > width:
         found.wide[name, width] = needed
     if view.shows.startswith("tab-"):
@@ -113,7 +113,7 @@ def _on_a_laptop(page: Page, name: str, view: View, found: Visited) -> None:
         found.wrong[name] = [f"{headings} headings of the first level"]
     for theme, rules in THEMES.items():
         page.emulate_media(color_scheme=theme)
-        page.wait_for_function(AT_REST)
+        at_rest(page)
         _keep(found, f"{name}, {theme}", serious(page, rules))
     for opener in view.asks:
         with dialog(page, opener) as opened:
