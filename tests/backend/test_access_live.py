@@ -27,7 +27,7 @@ from backend.client import ApiError, Client
 from backend.settings import Settings
 from tests.backend.guarded import TOKEN, WITH_TOKEN
 from tests.backend.job_specs import JSON, job_spec
-from tests.backend.live_server import ROOT, LiveServer, environment, run
+from tests.backend.live_server import DIRECT, ROOT, LiveServer, environment, run
 
 pytestmark = pytest.mark.usefixtures("server_lane")
 LIMIT_S = 120.0
@@ -150,7 +150,7 @@ def test_a_strangers_body_has_an_end(server: LiveServer) -> None:
 
 
 def test_the_live_feed_comes_with_a_session_and_with_the_token(server: LiveServer) -> None:
-    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http:
+    with httpx.Client(base_url=server.url, timeout=30, **DIRECT) as http:
         assert http.get("/api/v1/notices").status_code == 401
         http.post("/api/v1/session", json={"token": TOKEN}).raise_for_status()
         for headers in ({}, WITH_TOKEN):
@@ -163,7 +163,7 @@ def test_the_live_feed_comes_with_a_session_and_with_the_token(server: LiveServe
 def test_a_feed_ends_with_its_session(server: LiveServer) -> None:
     """Also for whoever copied the cookie."""
     with (
-        httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http,
+        httpx.Client(base_url=server.url, timeout=30, **DIRECT) as http,
         Client(server.url, token=TOKEN) as client,
     ):
         http.post("/api/v1/session", json={"token": TOKEN}).raise_for_status()
@@ -239,7 +239,7 @@ def test_a_program_that_is_both_server_and_client_works_with_and_without(
         Client(server.settings.address, token=wanted.own_token) as client,
     ):
         assert list(client.jobs()) == []
-        assert httpx.get(f"{server.settings.address}/api/v1/jobs", trust_env=False).status_code == (
+        assert httpx.get(f"{server.settings.address}/api/v1/jobs", **DIRECT).status_code == (
             200 if token is None else 401
         )
 
@@ -247,7 +247,7 @@ def test_a_program_that_is_both_server_and_client_works_with_and_without(
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)])
 def test_only_a_proxy_that_is_named_says_who_guesses(tmp_path: Path, proxies: tuple[str, ...]) -> None:
     wanted = Settings(data_dir=tmp_path, port=0, scheduler=False, token=TOKEN, proxies=proxies)  # type: ignore[arg-type]
-    with BackgroundServer(wanted) as server, httpx.Client(trust_env=False) as stranger:
+    with BackgroundServer(wanted) as server, httpx.Client(**DIRECT) as stranger:
         answers = [
             stranger.get(
                 f"{server.settings.address}/api/v1/jobs",
