@@ -16,6 +16,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -68,8 +69,7 @@ def _falls(tensor: Any) -> bool:
     """Whether it is one of the plain types, and its strides fall: what has its shape is contiguous then."""
     if not isinstance(tensor, Tensor) or tensor.dtype not in _TYPES:
         return False
-    strides = tensor.stride()
-    return all(one >= other for one, other in zip(strides, (*strides[1:], 1), strict=True))
+    return all(one >= other for one, other in pairwise((*tensor.stride(), 1)))
 
 
 def _alike(*tensors: Any) -> bool:

@@ -66,11 +66,16 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "normal_": [(X,), (X, 1.0, 2.0), (X, 0.0, -1.0)],
     "mul.Scalar": [(X, 2), (X, 2.5), (meta(3, dtype=torch.float64), 2), (meta(3).to(torch.int64), 2.5)],
     **{
-        name: [(X,), (DOUBLE,), (HALF,), (TURNED,), (WIDE,), (meta(3).expand(2, 3),), (EMPTY,), (meta(2).long(),)]
+        name: [
+            (X,), (DOUBLE,), (HALF,), (TURNED,), (WIDE,), (meta(3).expand(2, 3),), (EMPTY,), (meta(2).long(),), (meta(),),
+        ]
         for name in ("sigmoid", "tanh", "gelu", "sigmoid_", "tanh_")
     },
     **{
-        name: [(X, X), (WIDE, X), (X, TURNED), (TURNED, TURNED), (X, DOUBLE), (X, ROW), (X, meta(5))]
+        name: [
+            (X, X), (WIDE, X), (X, TURNED), (TURNED, TURNED), (X, DOUBLE), (X, ROW), (X, meta(5)), (meta(), meta()),
+            (X, meta()),
+        ]
         for name in ("add.Tensor", "mul.Tensor", "sigmoid_backward", "tanh_backward", "gelu_backward")
     },
 }  # fmt: skip
