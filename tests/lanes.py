@@ -189,7 +189,7 @@ def _start_program_where_allowed(
     _start_program(process, args, *more, **options)
 
 
-# An audit hook would hear of it, too, and of hundreds of other events for each: it took a twentieth of what tests compute.
+# An audit hook would hear of it, too, and of hundreds of other events for each: it took a twentieth of all computing.
 subprocess.Popen.__init__ = _start_program_where_allowed  # type: ignore[method-assign]
 _start = ForkServerProcess.start
 

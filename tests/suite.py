@@ -59,7 +59,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if session.testsfailed or config.option.collectonly:
         return None  # as without us
     if "torch" in sys.modules:
-        import_module("engine.gang.preload")  # each lane would load it, and read the sources of all tests for it
+        import_module("engine.gang.preload")  # each lane would, and read the sources of all tests
     used = resource.getrusage(resource.RUSAGE_SELF)
     print(
         f"\ncollected with {used.ru_utime + used.ru_stime:.0f} processor seconds; the lanes begin", flush=True

@@ -44,8 +44,8 @@ _SMALL, _FEW = 2**15, 4
 """Characters of a source whose tree is kept, and how many are."""
 
 _KNOWN: dict[int, ModuleType] = {}
-"""By id, modules that are PyTorch's, Python's or ours, and those that were read and have nothing to do with PyTorch. They
-are kept so that no other one gets it: nearly all that are imported, and every worker goes through them a dozen times
+"""By id, modules that are PyTorch's, Python's or ours, and those that have, as was read, nothing to do with PyTorch.
+They are kept so that no other one gets it: nearly all that are imported, and every worker looks at them a dozen times
 before it trains."""
 _READ: dict[int, tuple[ModuleType, str | None]] = {}
 """By id of a module, which is kept so that no other one gets it: its source, if it has to do with PyTorch."""
@@ -108,7 +108,7 @@ def _mark(tree: Any) -> None:
 
 def kept_with_tree(find: Callable[[ast.Module], Found]) -> Callable[[ast.Module], Found]:
     """Keeps what `find` finds in a tree as long as the tree is kept. A user's module is read for four questions, and
-    again in a process that takes job after job. Trees of large sources, and of many, are not kept: each worker would."""
+    again in a process that takes job after job. Trees of large sources, or of many, are not kept: all would do so."""
     kept = lru_cache(maxsize=_FEW)(find)
 
     @wraps(find)

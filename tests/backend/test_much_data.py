@@ -32,8 +32,8 @@ from backend.services.benchmark_fill import (
     live,
 )
 from engine.telemetry.spread import LAYER_ROWS, layers_per_row
-from tests.backend.live_server import DIRECT
 from tests.backend.figures_drawn import column, traces
+from tests.backend.live_server import DIRECT
 
 LAYERS = 1_000
 STEPS = 4

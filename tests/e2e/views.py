@@ -32,7 +32,7 @@ STILL = """() => {
 
 
 def at_rest(page: Page) -> None:
-    """Wait until it is at rest. To look in every frame, as Playwright would, has the page make sixty of them a second."""
+    """Wait until it is at rest. To look in every frame, as Playwright would, has the page make sixty a second."""
     page.wait_for_function(AT_REST, polling=POLL_MS)
 
 

@@ -67,7 +67,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "mul.Scalar": [(X, 2), (X, 2.5), (meta(3, dtype=torch.float64), 2), (meta(3).to(torch.int64), 2.5)],
     **{
         name: [
-            (X,), (DOUBLE,), (HALF,), (TURNED,), (WIDE,), (meta(3).expand(2, 3),), (EMPTY,), (meta(2).long(),), (meta(),),
+            (X,), (DOUBLE,), (HALF,), (TURNED,), (WIDE,), (meta(3).expand(2, 3),), (EMPTY,), (meta(2).long(),),
+            (meta(),),
         ]
         for name in ("sigmoid", "tanh", "gelu", "sigmoid_", "tanh_")
     },

@@ -54,8 +54,8 @@ DEPTH = 6
 STAGES: dict[str, Any] = {"name": "model-parallel", "options": {"stages": 2}}
 IN_ROUNDS = ("ring-allreduce", "tree-allreduce", "recursive-halving-doubling")
 AMONG_GANGS = pytest.mark.usefixtures("gang_lane")
-"""For tests that start none, but ask what every combination of choices comes to, as the jobs do: in another lane it would
-be found once more, for four seconds."""
+"""For tests that start none, but ask what every combination of choices comes to, as those do that start one: in another
+lane it would be found once more, for four seconds."""
 PEERS = ("ddp", "fsdp")
 """PyTorch's own wrappers choose for no layer."""
 SMALL = (
