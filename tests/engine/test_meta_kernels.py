@@ -11,7 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from engine.inputs.task import classification
+from engine.liveness.peak import peak_of
+from engine.models.describe import describe
 from engine.models.meta_kernels import _KERNELS, quick
+from engine.plan.updates import OptimizerSpec
 
 ATEN = torch.ops.aten
 
@@ -144,3 +148,32 @@ def test_little_of_a_usual_pass_is_composed_in_python() -> None:
     without = run()
     with quick():
         assert 10 * run() < without, composed
+
+
+def test_who_describes_and_predicts_takes_them_also_within_one_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[Tensor] = []
+
+    def noted(inputs: Tensor) -> Tensor:
+        taken.append(inputs)
+        return inputs.new_empty(inputs.shape)
+
+    monkeypatch.setitem(_KERNELS, ATEN.sigmoid.default, noted)
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.Sigmoid())
+        inputs, targets = torch.empty(2, 1, 8, 8), torch.empty(2, dtype=torch.int64)
+    described = describe(model, inputs, targets, "a sigmoid")
+    assert taken
+    taken.clear()
+    sgd = OptimizerSpec(name="sgd", learning_rate=0.1)
+    peak_of(model, described, inputs, targets, classification, sgd, {})
+    assert taken
+    with quick():
+        with quick():
+            pass
+        taken.clear()
+        torch.sigmoid(inputs)
+        assert taken
+    torch.sigmoid(inputs)
+    assert len(taken) == 1, "and they are gone"
