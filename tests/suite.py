@@ -10,7 +10,6 @@ run without arguments also proves that no test fell between the lanes.
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import resource
@@ -60,8 +59,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if session.testsfailed or config.option.collectonly:
         return None  # as without us
     if "torch" in sys.modules:
-        import_module("torch._dynamo")  # the first optimizer would load it in each lane, for a second
-        gc.freeze()
+        import_module("engine.gang.preload")  # each lane would, and read the sources of all tests
     used = resource.getrusage(resource.RUSAGE_SELF)
     print(
         f"\ncollected with {used.ru_utime + used.ru_stime:.0f} processor seconds; the lanes begin", flush=True

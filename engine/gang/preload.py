@@ -16,10 +16,14 @@ try:
     import torch._dynamo
     from torch.nn import Parameter
 
+    from engine.axes.consistency import CONSISTENCY
     from engine.gang import process
     from engine.instrumentation.unwatched import why_unwatched
     from engine.runtime import devices, servers, worker
 
+    for mode in CONSISTENCY:  # each worker reads its plan with all of them
+        if mode.available:
+            mode.load()
     why_unwatched(Parameter)  # reads the modules that are here: each worker would, for a sixth of a second
 finally:  # the fork server goes on without what cannot be imported
     gc.freeze()  # nor will it be: collectors of the forked processes leave it alone, and its pages shared

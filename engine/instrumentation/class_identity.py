@@ -155,6 +155,7 @@ class _Scope:
         return given
 
 
+@sources.kept_with_tree
 def _scopes(tree: ast.Module) -> list[_Scope]:
     outside: list[ast.AST] = []
     functions: list[ast.AST] = []

@@ -67,7 +67,8 @@ def compared(node: ast.AST, names: Mapping[str, Any]) -> list[ast.expr]:
 
 def is_identity(node: ast.expr, names: Mapping[str, Any]) -> bool:
     """Whether it is one of Python's functions that compare by identity."""
-    return any(sources.value(node, names, None) is each for each in IDENTITY)
+    found = sources.value(node, names, None)
+    return any(found is each for each in IDENTITY)
 
 
 def bound_in(nodes: Sequence[ast.AST]) -> frozenset[str]:

@@ -14,16 +14,18 @@ import sysconfig
 import tokenize
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache, wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
 from engine import user_code
+
+Found = TypeVar("Found")
 
 _OF_TORCH = re.compile(r"\btorch\b|__torch_function__|DisableTorchFunction|swap_tensors|has_torch_function")
 _OF_TORCH_IN_PART = ("torch", "Torch", "swap_tensors")
@@ -38,10 +40,13 @@ _NOT_READ = tuple(
 )  # fmt: skip
 _PYTHON = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
 _OTHERS = ("site-packages", "dist-packages")
+_SMALL, _FEW = 2**15, 4
+"""Characters of a source whose tree is kept, and how many are."""
 
 _KNOWN: dict[int, ModuleType] = {}
-"""By id, modules that are PyTorch's, Python's or ours, which are kept so that no other one gets it: most of those that
-are imported, and every worker goes through them three times before it trains."""
+"""By id, modules that are PyTorch's, Python's or ours, and those that have, as was read, nothing to do with PyTorch.
+They are kept so that no other one gets it: nearly all that are imported, and every worker looks at them a dozen times
+before it trains."""
 _READ: dict[int, tuple[ModuleType, str | None]] = {}
 """By id of a module, which is kept so that no other one gets it: its source, if it has to do with PyTorch."""
 
@@ -83,11 +88,34 @@ def tree(module: ModuleType, has: Callable[[str], bool]) -> ast.Module | str | N
     if source is None or not has(source):
         return None
     try:
-        return ast.parse(source)
+        return _parsed(source) if len(source) <= _SMALL else ast.parse(source)
     except SyntaxError as error:
         return f"{place(module, error.lineno or 1)}, is not what was imported"
     except (RecursionError, MemoryError, ValueError):
         return too_deep(module)
+
+
+@lru_cache(maxsize=_FEW)
+def _parsed(source: str) -> ast.Module:
+    tree = ast.parse(source)
+    _mark(tree)
+    return tree
+
+
+def _mark(tree: Any) -> None:
+    tree.kept = True
+
+
+def kept_with_tree(find: Callable[[ast.Module], Found]) -> Callable[[ast.Module], Found]:
+    """Keeps what `find` finds in a tree as long as the tree is kept. A user's module is read for four questions, and
+    again in a process that takes job after job. Trees of large sources, or of many, are not kept: all would do so."""
+    kept = lru_cache(maxsize=_FEW)(find)
+
+    @wraps(find)
+    def found(tree: ast.Module) -> Found:
+        return kept(tree) if hasattr(tree, "kept") else find(tree)
+
+    return found
 
 
 def too_deep(module: ModuleType) -> str:
@@ -145,7 +173,8 @@ def value(node: ast.AST, names: Mapping[str, Any], unknown: Any) -> Any:
         known = builtins if isinstance(builtins, dict) else vars(builtins)
         return names.get(node.id, known.get(node.id, unknown))
     if isinstance(node, ast.Attribute):
-        return _attribute(value(node.value, names, unknown), node.attr, unknown)
+        owner = value(node.value, names, unknown)
+        return unknown if owner is unknown else _attribute(owner, node.attr, unknown)
     return unknown
 
 
@@ -177,6 +206,8 @@ def _of_torch(module: ModuleType) -> str | None:
             user_code.belongs(file_of(module)) or _speaks_of_torch(source) or _has_of_torch(module)
         )
         _READ[id(module)] = module, source if of_torch else None
+        if not of_torch:
+            _KNOWN[id(module)] = module
     return _READ[id(module)][1]
 
 

@@ -75,21 +75,23 @@ def _found(module: ModuleType, own: type) -> str | _Found:
         if tree is None or isinstance(tree, str):
             _READ[key] = module, tree or _Found(asks=None, compares=None)
         else:
-            names = sources.known(module, tree)
-            functions = (
-                n
-                for n in ast.walk(tree)
-                if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            )
-            # What a function calls so may be another thing than the module does.
-            local = {name for function in functions for name in bound_in(list(ast.walk(function)))}
-            names = {name: value for name, value in names.items() if name not in local}
-            nodes = list(_read(tree))
+            nodes, local = _parts(tree)
+            names = {name: value for name, value in sources.known(module, tree).items() if name not in local}
             selves = set(in_other_classes(tree, names, own))
             asks = min((_line(node) for node in _askers(nodes, selves)), default=None)
             compares = min((_line(node) for node in nodes if _may(node, names, own, selves)), default=None)
             _READ[key] = module, _Found(asks=asks, compares=compares)
     return _READ[key][1]
+
+
+@sources.kept_with_tree
+def _parts(tree: ast.Module) -> tuple[list[ast.AST], set[str]]:
+    """All that runs, and the names that functions have for themselves: what one calls so may be another thing than the
+    module does."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    functions = (node for node in ast.walk(tree) if isinstance(node, kinds))
+    local = {name for function in functions for name in bound_in(list(ast.walk(function)))}
+    return list(_read(tree)), local
 
 
 def _read(tree: ast.AST) -> Iterator[ast.AST]:

@@ -9,7 +9,13 @@ with a `room` (`largest.py: Room`) `{"largest": ...}`, of what a budget chooses 
 those of `python -m engine.models`.
 """
 
+# ruff: noqa: E402, F401 - everything is to be imported before the collector is on again
+
 from __future__ import annotations
+
+import gc
+
+gc.disable()  # as in `engine/models/__main__.py`
 
 import sys
 
@@ -22,8 +28,13 @@ if len(sys.argv) > 1:
 if len(sys.argv) > 2:
     set_limit(int(sys.argv[2]))
 
+import torch._dynamo  # the first operation without values would load it
+
 from engine.liveness.request import answer, purpose
 from engine.models.answering import answered
+
+gc.freeze()
+gc.enable()
 
 if __name__ == "__main__":
     sys.exit(answered(answer, purpose))

@@ -29,6 +29,7 @@ from engine.liveness.ledger import Holder, Ledger
 from engine.liveness.training import Training
 from engine.memory.blocks import Asked, Finder, Found, surround
 from engine.memory.saving import stays, unmoved
+from engine.models.meta_kernels import quick
 from engine.plan.description import Amount, BlockDescription
 
 ASKED = Asked("recompute", RecomputeOptions(neighbours=1))
@@ -50,6 +51,7 @@ class Seen:
     flops: Counter[str] = field(default_factory=Counter)
 
 
+@quick()
 def blocks_of(training: Training) -> tuple[BlockDescription, ...]:
     """Of a model and a batch on `meta`. Raises whatever a model raises that looks at values."""
     layers = training.described.layers

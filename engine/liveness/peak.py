@@ -30,6 +30,7 @@ from engine.liveness.training import Training
 from engine.memory.activations import Activations
 from engine.memory.blocks import Asked
 from engine.memory.mechanism import Passes, Site
+from engine.models.meta_kernels import quick
 from engine.plan.description import ModelDescription
 from engine.plan.peak import PARTS, Peak
 from engine.plan.updates import OFFLOADED_BYTES, OptimizerSpec
@@ -76,6 +77,7 @@ class _Step(Untold):
             self.part, self.ledger.holder = before, holder
 
 
+@quick()
 def peak_of(
     training: Training,
     optimizer: OptimizerSpec,

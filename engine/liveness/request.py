@@ -26,6 +26,7 @@ from engine.memory.blocks import Asked
 from engine.models.build import build_model
 from engine.models.fit import fitted
 from engine.models.memory_limit import DESCRIBED
+from engine.models.meta_kernels import quick
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
 from engine.plan.mechanism_options import options_of
@@ -37,6 +38,7 @@ from engine.user_code import explain
 _SAMPLES = 2
 
 
+@quick()
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """See `engine/liveness/__main__.py`. Raises UserError for whatever the job got wrong, and for a model that cannot
     run without values."""

@@ -57,6 +57,7 @@ MOST_LAYERS = 10_000
 _SAMPLES = 2  # batch normalization needs more than one value per channel
 
 
+@quick()
 def describe(
     model: nn.Module,
     inputs: Tensors,

@@ -13,8 +13,10 @@ PyTorch's own kernel, also where it leaves a case to that.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -27,14 +29,32 @@ _TYPES = (torch.float32, torch.float64)
 """Of these, means and the like have the type of what they are of."""
 
 
+_changing = threading.Lock()
+_registered = ExitStack()
+"""What gives PyTorch its own kernels back."""
+_within = 0
+"""How often `quick` has been entered and not left."""
+
+
 @contextmanager
 def quick() -> Iterator[None]:
-    """Around what runs on `meta` tensors for their shapes, in any thread of this process."""
-    with _scoped_library("aten", "IMPL") as library:
-        for operation, kernel in _KERNELS.items():
-            if plain := operation.py_kernels.get(DispatchKey.Meta):
-                library.impl(operation, _or_plain(kernel, plain), "Meta")
+    """Around what runs on `meta` tensors for their shapes, in any thread of this process. Who is within may enter it
+    again, which costs nothing: a search for a plan asks for one peak after another."""
+    global _within  # noqa: PLW0603
+    with _changing:
+        if not _within:
+            library = _registered.enter_context(_scoped_library("aten", "IMPL"))
+            for operation, kernel in _KERNELS.items():
+                if plain := operation.py_kernels.get(DispatchKey.Meta):
+                    library.impl(operation, _or_plain(kernel, plain), "Meta")
+        _within += 1
+    try:
         yield
+    finally:
+        with _changing:
+            _within -= 1
+            if not _within:
+                _registered.close()
 
 
 def _or_plain(kernel: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,8 +69,7 @@ def _falls(tensor: Any) -> bool:
     """Whether it is one of the plain types, and its strides fall: what has its shape is contiguous then."""
     if not isinstance(tensor, Tensor) or tensor.dtype not in _TYPES:
         return False
-    strides = tensor.stride()
-    return all(one >= other for one, other in zip(strides, (*strides[1:], 1), strict=True))
+    return all(one >= other for one, other in pairwise((*tensor.stride(), 1)))
 
 
 def _alike(*tensors: Any) -> bool:

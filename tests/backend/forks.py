@@ -57,7 +57,9 @@ def _begin() -> socket.socket:
 
 def _serve(control: socket.socket) -> None:
     """In the process that forks: until whoever asks has ended. Returns in every fork, as what was asked for."""
+    gc.disable()  # nothing of what is loaded is garbage
     _load()
+    gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which then end
     running: dict[int, socket.socket] = {}
     while True:

@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 START_S = 120.0
 STOP_S = 60.0
 RUN_S = 120.0
+DIRECT: dict[str, Any] = {"trust_env": False, "verify": False}
+"""For httpx: these servers are behind no proxy and have no certificate. Those that are trusted take 50 ms to load."""
 
 
 def command(*arguments: str) -> list[str]:

@@ -28,7 +28,7 @@ from backend.settings import Settings
 from tests.backend.executor_attempts import until
 from tests.backend.guarded import TOKEN, WITH_TOKEN
 from tests.backend.job_specs import JSON, job_spec
-from tests.backend.live_server import ROOT, LiveServer, environment, run
+from tests.backend.live_server import DIRECT, ROOT, LiveServer, environment, run
 from tests.databases import url_of
 
 pytestmark = pytest.mark.usefixtures("server_lane")
@@ -152,7 +152,7 @@ def test_a_strangers_body_has_an_end(server: LiveServer) -> None:
 
 
 def test_the_live_feed_comes_with_a_session_and_with_the_token(server: LiveServer) -> None:
-    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http:
+    with httpx.Client(base_url=server.url, timeout=30, **DIRECT) as http:
         assert http.get("/api/v1/notices").status_code == 401
         http.post("/api/v1/session", json={"token": TOKEN}).raise_for_status()
         for headers in ({}, WITH_TOKEN):
@@ -165,7 +165,7 @@ def test_the_live_feed_comes_with_a_session_and_with_the_token(server: LiveServe
 def test_a_feed_ends_with_its_session(server: LiveServer) -> None:
     """Also for whoever copied the cookie."""
     with (
-        httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http,
+        httpx.Client(base_url=server.url, timeout=30, **DIRECT) as http,
         Client(server.url, token=TOKEN) as client,
     ):
         http.post("/api/v1/session", json={"token": TOKEN}).raise_for_status()
@@ -243,7 +243,7 @@ def test_a_program_that_is_both_server_and_client_works_with_and_without(
         Client(server.settings.address, token=wanted.own_token) as client,
     ):
         assert list(client.jobs()) == []
-        assert httpx.get(f"{server.settings.address}/api/v1/jobs", trust_env=False).status_code == (
+        assert httpx.get(f"{server.settings.address}/api/v1/jobs", **DIRECT).status_code == (
             200 if token is None else 401
         )
 
@@ -258,7 +258,7 @@ def test_only_a_proxy_that_is_named_says_who_guesses(tmp_path: Path, proxies: tu
         token=TOKEN,
         proxies=proxies,
     )  # type: ignore[arg-type]
-    with BackgroundServer(wanted) as server, httpx.Client(trust_env=False) as stranger:
+    with BackgroundServer(wanted) as server, httpx.Client(**DIRECT) as stranger:
         answers = [
             stranger.get(
                 f"{server.settings.address}/api/v1/jobs",

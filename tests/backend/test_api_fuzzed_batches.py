@@ -21,7 +21,7 @@ from backend.db import Database
 from backend.figures.registry import FIGURES
 from backend.services.benchmark_fill import PER_LAYER, WORKERS, Large, add_large, add_others, worker_step
 from engine.telemetry.batch import TABLES, Batch, decode, encode
-from tests.backend.live_server import LiveServer
+from tests.backend.live_server import DIRECT, LiveServer
 from tests.databases import opened_by
 
 LAYERS, STEPS = 6, 8
@@ -142,7 +142,7 @@ def test_a_batch_that_is_almost_right_is_taken_or_refused(
     dice, answers = random.Random(0), Counter[int]()
     headers = {"Authorization": f"Bearer {large.token}", "Content-Type": "application/octet-stream"}
     post = f"/api/v1/attempts/{large.attempt}/batches"
-    with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as http:
+    with httpx.Client(base_url=server.url, timeout=60, **DIRECT) as http:
         for number in range(tries):
             step = STEPS + number
             way = dice.choice(WAYS)

@@ -15,7 +15,7 @@ from backend.app import create_app
 from backend.settings import Settings
 from tests.backend.api_document import DOCUMENT
 from tests.backend.job_specs import JSON
-from tests.backend.live_server import LiveServer
+from tests.backend.live_server import DIRECT, LiveServer
 from tests.databases import url_of
 
 PATHS = {
@@ -94,7 +94,7 @@ def test_head_answers_what_get_does_without_the_content(api: TestClient) -> None
 
 
 def test_head_of_the_feed_ends_and_the_connection_goes_on(live: LiveServer) -> None:
-    with httpx.Client(base_url=live.url, trust_env=False) as client:
+    with httpx.Client(base_url=live.url, **DIRECT) as client:
         for _ in range(3):
             head = client.head("/api/v1/notices")
             assert head.status_code == 200
@@ -106,7 +106,7 @@ def test_head_of_the_feed_ends_and_the_connection_goes_on(live: LiveServer) -> N
 
 def test_every_answer_is_dated(live: LiveServer) -> None:
     for path in ("/", "/api/v1/health", "/api/v1/nothing", "/api/v1/jobs/nobody"):
-        dated = httpx.get(f"{live.url}{path}", trust_env=False).headers["date"]
+        dated = httpx.get(f"{live.url}{path}", **DIRECT).headers["date"]
         assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", dated)
 
 

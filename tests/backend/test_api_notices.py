@@ -12,7 +12,7 @@ import pytest
 
 from backend.client import Client
 from tests.backend.job_specs import job_spec
-from tests.backend.live_server import LiveServer
+from tests.backend.live_server import DIRECT, LiveServer
 
 QUIET_S = 30.0
 """A feed that says nothing for so long has lost something."""
@@ -25,7 +25,7 @@ class Feed:
         """`last_seen` goes into the header, `asked` into the address."""
         headers = {} if last_seen is None else {"Last-Event-ID": last_seen}
         query = {} if asked is None else {"last_event_id": asked}
-        self._http = httpx.Client(base_url=server.url, timeout=QUIET_S, trust_env=False)
+        self._http = httpx.Client(base_url=server.url, timeout=QUIET_S, **DIRECT)
         self._stream = self._http.stream("GET", "/api/v1/notices", headers=headers, params=query)
         response = self._stream.__enter__()
         assert response.status_code == 200
@@ -105,7 +105,7 @@ def test_a_page_that_begins_with_its_session_misses_nothing_and_asks_for_nothing
     live: LiveServer, client: Client
 ) -> None:
     earlier = client.submit(job_spec("is in what a page asks for"))
-    newest = httpx.get(f"{live.url}/api/v1/session", trust_env=False).json()["newest_notice"]
+    newest = httpx.get(f"{live.url}/api/v1/session", **DIRECT).json()["newest_notice"]
     job = client.submit(job_spec("comes while a page is being opened"))
     with Feed(live, asked=str(newest)) as feed:
         seen = feed.until("job", job.id)
@@ -135,7 +135,7 @@ NO_IDS = ("not a number", "-5", "9" * 5_000, "9" * 19, "1e3", "1_0", "\xb2", "")
 def test_what_is_no_id_is_refused(live: LiveServer, last_seen: str) -> None:
     headers = {"Last-Event-ID": last_seen.encode("latin-1")}
     for given in ({"headers": headers}, {"params": {"last_event_id": last_seen[:100]}}):
-        answer = httpx.get(f"{live.url}/api/v1/notices", trust_env=False, **given)  # type: ignore[arg-type]
+        answer = httpx.get(f"{live.url}/api/v1/notices", **DIRECT, **given)  # type: ignore[arg-type]
         assert answer.status_code == 400, answer.text
         (error,) = answer.json()["errors"]
         assert error["field"] == "Last-Event-ID"

@@ -17,7 +17,7 @@ from backend.cli.main import app
 from backend.db import Database
 from backend.db.engine import sqlite_url
 from tests.backend.ingest_server import add_attempt
-from tests.backend.live_server import ROOT, LiveServer, command, environment
+from tests.backend.live_server import DIRECT, ROOT, LiveServer, command, environment
 from tests.small_disk import small_disk
 
 PAGE = 4096
@@ -235,7 +235,7 @@ def test_damage_that_a_request_meets_is_its_answer(data_dir: Path) -> None:
         overwritten((page - 1) * PAGE, page * PAGE)(file_of(data_dir))
     with LiveServer(data_dir, scheduler=False) as server:
         for _ in range(3):
-            answer = httpx.get(f"{server.url}/api/v1/jobs/{job_id}/metrics?name=loss", trust_env=False)
+            answer = httpx.get(f"{server.url}/api/v1/jobs/{job_id}/metrics?name=loss", **DIRECT)
             assert answer.status_code == 503, answer.text
             assert "it is damaged" in answer.json()["detail"]
         assert server.stop() == 0

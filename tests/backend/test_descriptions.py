@@ -29,7 +29,7 @@ from tests.backend import warm
 from tests.backend.counted_models import counts, described
 from tests.backend.executor_attempts import until
 from tests.backend.job_specs import job_spec
-from tests.backend.live_server import LiveServer
+from tests.backend.live_server import DIRECT, LiveServer
 from tests.words import write_text
 
 
@@ -198,7 +198,7 @@ def test_what_a_users_code_started_ends_with_the_server(tmp_path: Path) -> None:
     model = hangs(tmp_path)
     with LiveServer(tmp_path / "data", scheduler=False) as server, ThreadPoolExecutor(1) as threads:
         asked = {"model": {"entrypoint": model.entrypoint, "directory": model.directory}}
-        threads.submit(httpx.post, f"{server.url}/api/v1/plans", json=job_spec(**asked), trust_env=False)
+        threads.submit(httpx.post, f"{server.url}/api/v1/plans", json=job_spec(**asked), **DIRECT)
         until((tmp_path / "pid").exists, "the user's code runs")
         server.stop()
     expect_end(int((tmp_path / "pid").read_text()))
@@ -269,17 +269,17 @@ def test_a_measurement_that_nobody_waits_for_is_in_nobodys_way(tmp_path: Path) -
         LiveServer(tmp_path / "data", scheduler=False, warm_jobs=True) as server,
         ThreadPoolExecutor(1) as threads,
     ):
-        client = httpx.Client(trust_env=False)
+        client = httpx.Client(**DIRECT)
         url = f"{server.url}/api/v1/profiles"
         asked = threads.submit(client.post, url, json=spec, timeout=300)
         until(lambda: len(described(tmp_path)) == 2, "it is described, and then measured")
-        assert httpx.post(url, json=spec, trust_env=False).status_code == 503
+        assert httpx.post(url, json=spec, **DIRECT).status_code == 503
         leave(client)
         assert asked.exception() is not None
         expect_end(described(tmp_path)[1])
         other = until(
             lambda: (
-                (answer := httpx.post(url, json=job_spec(), timeout=120, trust_env=False)).status_code != 503
+                (answer := httpx.post(url, json=job_spec(), timeout=120, **DIRECT)).status_code != 503
                 and answer
             ),
             "another model is measured",
@@ -296,7 +296,7 @@ def test_what_is_described_or_measured_ends_when_its_client_leaves(tmp_path: Pat
         LiveServer(tmp_path / "data", scheduler=False, warm_jobs=True) as server,
         ThreadPoolExecutor(1) as threads,
     ):
-        client = httpx.Client(trust_env=False)
+        client = httpx.Client(**DIRECT)
         asked = threads.submit(client.post, f"{server.url}/api/v1/{path}", json=body, timeout=300)
         until(lambda: described(tmp_path), "the user's code runs")
         leave(client)
@@ -320,13 +320,13 @@ def test_a_prediction_of_memory_ends_when_its_client_leaves(tmp_path: Path) -> N
         LiveServer(tmp_path / "data", scheduler=False, warm_jobs=True) as server,
         ThreadPoolExecutor(1) as threads,
     ):
-        client = httpx.Client(trust_env=False)
+        client = httpx.Client(**DIRECT)
         asked = threads.submit(client.post, f"{server.url}/api/v1/plans/memory", json=spec, timeout=300)
         until(lambda: len(described(tmp_path)) == 2, "it is described, and then predicted")
         leave(client)
         assert asked.exception() is not None
         expect_end(described(tmp_path)[1])
-        other = httpx.post(f"{server.url}/api/v1/plans/memory", json=job_spec(), timeout=120, trust_env=False)
+        other = httpx.post(f"{server.url}/api/v1/plans/memory", json=job_spec(), timeout=120, **DIRECT)
         assert other.status_code == 200, "nobody waits behind it"
 
 

@@ -16,7 +16,7 @@ from engine.plan.job import SourceSpec
 from tests.backend.counted_models import counts, described
 from tests.backend.executor_attempts import until
 from tests.backend.job_specs import job_spec
-from tests.backend.live_server import LiveServer
+from tests.backend.live_server import DIRECT, LiveServer
 
 
 @pytest.mark.usefixtures("server_lane")
@@ -47,7 +47,7 @@ def test_slow_models_do_not_take_every_thread(tmp_path: Path) -> None:
             too_many = as_completed(same, timeout=120)
             for _ in range(more):
                 expect_busy(next(too_many).exception(), f"{ASKING} requests wait for models")
-            answer = httpx.post(f"{server.url}/api/v1/plans", json=waits, trust_env=False)
+            answer = httpx.post(f"{server.url}/api/v1/plans", json=waits, **DIRECT)
             assert (answer.status_code, answer.headers["retry-after"]) == (503, str(RETRY_AFTER_S))
             assert client.health().status == "ok"
             assert client.preview(job_spec()).layers, "what is described already waits for nobody"

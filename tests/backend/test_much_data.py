@@ -33,6 +33,7 @@ from backend.services.benchmark_fill import (
 )
 from engine.telemetry.spread import LAYER_ROWS, layers_per_row
 from tests.backend.figures_drawn import column, traces
+from tests.backend.live_server import DIRECT
 
 LAYERS = 1_000
 STEPS = 4
@@ -173,7 +174,7 @@ def test_the_benchmark_asks_a_real_server_while_telemetry_comes_in(tmp_path: Pat
     with benchmark.served(tmp_path) as url, benchmark.Traffic(url, large) as traffic:
         benchmark.ask(url, asked, rounds=1, pause_s=0.0)
         found = {
-            each.name: httpx.get(f"{url}/api/v1{each.path}", params=each.query, trust_env=False).json()
+            each.name: httpx.get(f"{url}/api/v1{each.path}", params=each.query, **DIRECT).json()
             for each in asked
         }
     assert traffic.failed == ""

@@ -35,7 +35,7 @@ def _usual_umask() -> None:
 @pytest.mark.usefixtures("server_lane")
 def test_nothing_of_a_job_is_open_to_others(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
-    with LiveServer(data_dir, cpu_devices=2) as server, Client(server.url) as client:
+    with LiveServer(data_dir, cpu_devices=2, warm_jobs=True) as server, Client(server.url) as client:
         job = client.wait(client.submit(job_spec()).id, timeout_s=120)
         assert job.state == "succeeded", job.message
         attempt = data_dir / "jobs" / job.id / "1"

@@ -49,9 +49,13 @@ DAWDLERS = {
 
 
 @pytest.fixture(scope="module")
-def server(server_lane: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+def server(
+    server_lane: None, tmp_path_factory: pytest.TempPathFactory, descriptions: Path
+) -> Iterator[LiveServer]:
+    data_dir = tmp_path_factory.mktemp("sockets")
+    (data_dir / "cache").symlink_to(descriptions)
     with LiveServer(
-        tmp_path_factory.mktemp("sockets"),
+        data_dir,
         anew=True,
         open_files=OPEN_FILES,
         cpu_devices=2,

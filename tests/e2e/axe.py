@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SOURCE = Settings().frontend_dir.parent / "node_modules" / "axe-core" / "axe.min.js"
 NOT_INSTALLED = "the page's packages are not installed: ./setup.sh npm ci (make test does)"
 RUN = """async ([rules, without, inside]) => {
+    if (!window.axe) window.bringAxe();
     const seen = {};
     const alike = [...document.querySelectorAll('[data-testid=events] tbody tr')]
         .filter(({cells}) => (seen[cells[3]?.textContent] = (seen[cells[3]?.textContent] ?? 0) + 1) > 5);
@@ -38,10 +39,11 @@ kind are looked at: their rows are alike."""
 
 
 def bring(page: Page) -> None:
-    """Have axe in whatever the page opens from now on: sent once, and not for each."""
+    """Have axe at hand in whatever the page opens from now on: sent once, and not for each. It runs where it is asked,
+    and not in each document."""
     if not SOURCE.is_file():
         pytest.fail(NOT_INSTALLED)
-    page.add_init_script(path=SOURCE)
+    page.add_init_script(f"window.bringAxe = () => {{\n{SOURCE.read_text(encoding='utf-8')}\n}};")
 
 
 def serious(

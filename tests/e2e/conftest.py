@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
 from backend.client import ENDED, Client
+from backend.schemas.jobs import State
 from backend.settings import Settings
 from tests.backend.live_server import LiveServer
 from tests.e2e.recorded import record, record_drifting, record_race
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 NOT_BUILT = "the page is not built: cd frontend && npm ci && npm run build (make test does)"
 TIMEOUT_MS = 60_000
 """The workers of these jobs share two cores with the browser; a step may take seconds there."""
+
+NOT_ENDED = ",".join(state for state in get_args(State) if state not in ENDED)
+"""Of jobs, as lists are asked for them: of a hundred that have ended nothing is to be done."""
 
 expect.set_options(timeout=TIMEOUT_MS)
 
@@ -41,9 +45,8 @@ def client(server: LiveServer) -> Iterator[Client]:
     """Afterwards: whatever the test left running has no device any more, also where it failed."""
     with Client(server.url) as found:
         yield found
-        for job in found.jobs():
-            if job.state not in ENDED:
-                found.stop(job.id, timeout_s=TIMEOUT_MS / 1e3)
+        for job in found.jobs(state=NOT_ENDED):
+            found.stop(job.id, timeout_s=TIMEOUT_MS / 1e3)
 
 
 @pytest.fixture(scope="session")

@@ -143,3 +143,10 @@ def test_escape_closes_what_lies_over_the_page_and_gives_the_focus_back(page: Pa
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(cancel).to_be_focused()
     assert client.job(job.id).state != "cancelled"
+
+
+def test_a_stop_that_looks_as_it_does_without_the_focus_is_found(page: Page) -> None:
+    page.set_content(
+        "<button>marked</button><button style='outline: none'>bare</button><button>last</button>"
+    )
+    assert stops(page) == (["BUTTON bare: not marked"], {None})

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from backend.client import Client
 from tests.backend.guarded import TOKEN
 from tests.backend.job_specs import JSON, job_spec
-from tests.backend.live_server import LiveServer
+from tests.backend.live_server import DIRECT, LiveServer
 from tests.e2e.axe import bring, serious
 from tests.e2e.conftest import new_context
 from tests.e2e.launching import open_section
@@ -67,7 +67,7 @@ def end_session(page: Page, url: str) -> None:
     """As if its time were over, or another tab had signed out."""
     found = cookie(page)
     value = f"{found['name']}={found['value']}"
-    answer = httpx.delete(f"{url}/api/v1/session", headers={**JSON, "Cookie": value}, trust_env=False)
+    answer = httpx.delete(f"{url}/api/v1/session", headers={**JSON, "Cookie": value}, **DIRECT)
     assert answer.status_code == 204
 
 
@@ -132,7 +132,7 @@ def test_who_signs_out_is_out(visitor: Page, guarded_server: LiveServer) -> None
     assert page.context.cookies() == []
     expect(page.get_by_text("kept")).to_have_count(0)
     headers = {"Cookie": f"{copied['name']}={copied['value']}"}
-    assert httpx.get(f"{guarded_server.url}/api/v1/jobs", headers=headers, trust_env=False).status_code == 401
+    assert httpx.get(f"{guarded_server.url}/api/v1/jobs", headers=headers, **DIRECT).status_code == 401
     page.go_back()
     page.goto("/launch")
     expect(page.get_by_test_id("sign-in")).to_be_visible()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 TABS = ("overview", "timeline", "links", "plan", "attempts", "events", "logs", "spec")
 SCREEN_PX, MOST_PX = 844, 6_000
+POLL_MS = 50
 # Nothing that is on screen is still on its way.
 AT_REST = """() => !Array.from(document.querySelectorAll(
     '.mantine-Skeleton-root, .ty-figure:not([data-drawn]), [data-pending], [aria-busy=true]'))
@@ -28,6 +29,11 @@ STILL = """() => {
     still.replaceSync('*, *::before, *::after { transition: none !important; animation: none !important; }');
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
 }"""
+
+
+def at_rest(page: Page) -> None:
+    """Wait until it is at rest. To look in every frame, as Playwright would, has the page make sixty a second."""
+    page.wait_for_function(AT_REST, polling=POLL_MS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +54,7 @@ class View:
         page.set_viewport_size({"width": width, "height": SCREEN_PX})
         page.goto(self.address)
         expect(page.get_by_test_id(self.shows).first).to_be_visible()
-        page.wait_for_function(AT_REST)
+        at_rest(page)
         if self.do:
             self.do(page)
         unfold(page)
@@ -57,11 +63,11 @@ class View:
 def unfold(page: Page) -> None:
     """Make the screen as high as what is on it, and wait until it is at rest."""
     size = page.viewport_size or {"width": 1280, "height": SCREEN_PX}
-    page.wait_for_function(AT_REST)
+    at_rest(page)
     seen = size["height"]
     while seen < (height := min(page.evaluate("document.documentElement.scrollHeight"), MOST_PX)):
         page.set_viewport_size({"width": size["width"], "height": height})
-        page.wait_for_function(AT_REST)
+        at_rest(page)
         seen = height  # figures may have grown when they came
 
 

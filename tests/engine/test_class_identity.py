@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from torch.nn import Parameter
 
+from engine.instrumentation import sources
 from engine.instrumentation.class_identity import asks
 from tests.engine.conftest import NAME
 
@@ -216,3 +217,21 @@ def test_a_module_that_loses_its_source_is_passed_over(user_module: Callable[[st
 def test_no_module_of_the_tests_asks_for_the_class_of_all_parameters() -> None:
     """It would disable the gates of this process, and of those that are forked from it."""
     assert asks(Parameter) is None
+
+
+def test_what_has_nothing_to_do_with_pytorch_is_looked_at_once(user_module: Callable[[str], Path]) -> None:
+    """Of what is imported that is nearly all, and workers go through it a dozen times."""
+    user_module("kinds = {}\ndef f(p, k):\n    return type(p) is k")
+    assert sys.modules[NAME] in list(sources.imported())
+    assert asks(Mine) is None
+    assert sys.modules[NAME] not in list(sources.imported())
+
+
+@pytest.mark.parametrize(("more", "once"), [("", True), ("# long\n" * sources._SMALL, False)])
+def test_a_users_module_is_parsed_once_for_all_that_is_asked_of_it_unless_it_is_large(
+    more: str, once: bool, user_module: Callable[[str], Path]
+) -> None:
+    user_module(f"import torch\ndef f(p, k):\n    return type(p) == k\n{more}")
+    first, second = (sources.tree(sys.modules[NAME], lambda _: True) for _ in range(2))
+    assert first is not None
+    assert (first is second) == once

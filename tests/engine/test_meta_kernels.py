@@ -11,7 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from engine.inputs.task import classification
+from engine.liveness.peak import peak_of
+from engine.models.describe import describe
 from engine.models.meta_kernels import _KERNELS, quick
+from engine.plan.updates import OptimizerSpec
 
 ATEN = torch.ops.aten
 
@@ -66,11 +70,17 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "normal_": [(X,), (X, 1.0, 2.0), (X, 0.0, -1.0)],
     "mul.Scalar": [(X, 2), (X, 2.5), (meta(3, dtype=torch.float64), 2), (meta(3).to(torch.int64), 2.5)],
     **{
-        name: [(X,), (DOUBLE,), (HALF,), (TURNED,), (WIDE,), (meta(3).expand(2, 3),), (EMPTY,), (meta(2).long(),)]
+        name: [
+            (X,), (DOUBLE,), (HALF,), (TURNED,), (WIDE,), (meta(3).expand(2, 3),), (EMPTY,), (meta(2).long(),),
+            (meta(),),
+        ]
         for name in ("sigmoid", "tanh", "gelu", "sigmoid_", "tanh_")
     },
     **{
-        name: [(X, X), (WIDE, X), (X, TURNED), (TURNED, TURNED), (X, DOUBLE), (X, ROW), (X, meta(5))]
+        name: [
+            (X, X), (WIDE, X), (X, TURNED), (TURNED, TURNED), (X, DOUBLE), (X, ROW), (X, meta(5)), (meta(), meta()),
+            (X, meta()),
+        ]
         for name in ("add.Tensor", "mul.Tensor", "sigmoid_backward", "tanh_backward", "gelu_backward")
     },
 }  # fmt: skip
@@ -138,3 +148,32 @@ def test_little_of_a_usual_pass_is_composed_in_python() -> None:
     without = run()
     with quick():
         assert 10 * run() < without, composed
+
+
+def test_who_describes_and_predicts_takes_them_also_within_one_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[Tensor] = []
+
+    def noted(inputs: Tensor) -> Tensor:
+        taken.append(inputs)
+        return inputs.new_empty(inputs.shape)
+
+    monkeypatch.setitem(_KERNELS, ATEN.sigmoid.default, noted)
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.Sigmoid())
+        inputs, targets = torch.empty(2, 1, 8, 8), torch.empty(2, dtype=torch.int64)
+    described = describe(model, inputs, targets, "a sigmoid")
+    assert taken
+    taken.clear()
+    sgd = OptimizerSpec(name="sgd", learning_rate=0.1)
+    peak_of(model, described, inputs, targets, classification, sgd, {})
+    assert taken
+    with quick():
+        with quick():
+            pass
+        taken.clear()
+        torch.sigmoid(inputs)
+        assert taken
+    torch.sigmoid(inputs)
+    assert len(taken) == 1, "and they are gone"

@@ -47,6 +47,8 @@ from tests.pairs import (
 )
 from tests.traffic import assert_declared
 
+pytestmark = pytest.mark.usefixtures("gang_lane")
+"""Also of tests that start none: what every combination of choices comes to is found once for all, for seconds."""
 USER_CODE = Path(__file__).parent / "user_code"
 STEPS = 4
 DEPTH = 6
@@ -165,7 +167,6 @@ def test_a_few_pairs_are_known_to_be_refused() -> None:
     assert {pair: refusals[frozenset(pair)].rule for pair in expected} == expected
 
 
-@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.soak), 4])
 def test_every_pair_that_combines_is_exact_in_one_job(workers: int, tmp_path: Path) -> None:
     rows = holding_pairs(possible_choices(2), "lossless")
@@ -184,14 +185,12 @@ def rounding_rows(kind: str) -> list[Choices]:
     return holding_pairs(possible, kind) + covering(exact, beside)
 
 
-@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "lossless"])
 def test_every_pair_with_a_codec_that_rounds_stays_close(kind: str, tmp_path: Path) -> None:
     _, far = trained(by_layer(rounding_rows(kind)), 2, tmp_path, name="p3", options={"servers": 1})
     assert_close(far, bound=0.0, kind=kind)
 
 
-@pytest.mark.usefixtures("gang_lane")
 def test_every_pair_with_a_codec_that_has_the_momentum_stays_close(tmp_path: Path) -> None:
     """Its layers have none in the optimizer; the layers beside them have."""
     overrides = by_layer(rounding_rows("moving"))
@@ -217,7 +216,6 @@ def rows_of_one_worker() -> list[Choices]:
     return covering(alone, wanted | beside)
 
 
-@pytest.mark.usefixtures("gang_lane")
 def test_what_only_one_worker_can_hold_combines_there(tmp_path: Path) -> None:
     _, far = trained(by_layer(rows_of_one_worker()), 1, tmp_path, name="p3", options={"servers": 1})
     assert far <= 1e-12
@@ -259,7 +257,6 @@ def test_what_a_strategy_chooses_for_a_layer_was_trained_above(entry: Strategy) 
     assert plans, "no plan was possible"
 
 
-@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_pair_that_sums_averages_in_one_job(kind: str, tmp_path: Path) -> None:
     """Workers that train alone: with period 1, plain SGD and equal shards, synchronous SGD."""
@@ -299,7 +296,6 @@ def beside_p3(workers: int, servers: dict[str, Any]) -> tuple[list[Strategy], di
     return combined, reasons
 
 
-@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize(("workers", "servers"), [(3, {"servers": 1}), (4, {})])
 def test_all_strategies_that_combine_are_exact_in_one_job(
     workers: int, servers: dict[str, Any], tmp_path: Path
@@ -311,7 +307,6 @@ def test_all_strategies_that_combine_are_exact_in_one_job(
     assert far <= 1e-12
 
 
-@pytest.mark.usefixtures("gang_lane")
 def test_the_layers_in_front_of_a_cut_combine_as_any_others(tmp_path: Path) -> None:
     """Hybrid parallelism with every strategy in front of the device that computes the last two layers."""
     servers = {"servers": 1}
@@ -323,7 +318,6 @@ def test_the_layers_in_front_of_a_cut_combine_as_any_others(tmp_path: Path) -> N
     assert [layer.placement for layer in run.launch.plan.layers][-3:] == ["replicated", "device", "device"]
 
 
-@pytest.mark.usefixtures("gang_lane")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_replicas_of_a_stage_exchange_each_layer_in_its_own_way(kind: str, tmp_path: Path) -> None:
     """Two stages, two replicas, and every pair that they can hold."""
