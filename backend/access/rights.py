@@ -78,6 +78,7 @@ LEAST: Mapping[str, Role] = {
     "predict_memory": "member",
     "find_where_codecs_pay": "member",
     "largest_batch": "member",
+    "draw_largest_batch": "member",
     "measure_profile": "member",
     "submit_job": "member",
     "clone_job": "member",
@@ -114,7 +115,14 @@ OWN: Mapping[str, str] = {
 """What a member may do with their own things only, and the parameter of the address that names the thing."""
 
 CHANGE_NOTHING = frozenset(
-    {"preview_plan", "predict_memory", "find_where_codecs_pay", "largest_batch", "read_template"}
+    {
+        "preview_plan",
+        "predict_memory",
+        "find_where_codecs_pay",
+        "largest_batch",
+        "draw_largest_batch",
+        "read_template",
+    }
 )
 """Operations that are asked by POST, because they take a text or a specification, and store nothing."""
 

@@ -73,6 +73,7 @@ def requests(large: Large, rival: Large, others: list[str]) -> list[Asked]:
         Asked("specification", f"{job}/specification", {}),
         Asked("attempts", f"{job}/attempts", {}),
         Asked("history", f"{job}/history", {}),
+        Asked("checkpoints", f"{job}/checkpoints", {}),
         Asked("summary", f"{job}/summary", {}),
         Asked("summary, compared", f"{job}/summary", {"baseline": newest}),
         Asked("speed-ups", f"{job}/speed-ups", {}),

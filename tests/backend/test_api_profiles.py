@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 
 from backend.executors import scratch
 from backend.scheduler import decide
+from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Device
 from backend.services import profiles
 from backend.services.errors import Busy
@@ -101,10 +102,16 @@ def context(api: TestClient) -> Any:
     return api.app.state.context  # type: ignore[attr-defined]
 
 
-def test_it_is_measured_on_what_auto_means_for_the_job(api: TestClient) -> None:
+def inventory_of(api: TestClient, folder: Path, *devices: Device) -> Inventory:
+    """A machine's with these devices."""
+    database = context(api).database
+    return Inventory(database, decide.Inventory(devices=devices), Alone(database, folder, "here"))
+
+
+def test_it_is_measured_on_what_auto_means_for_the_job(api: TestClient, tmp_path: Path) -> None:
     gpus = tuple(Device(id=f"cuda:{i}", kind="cuda", name="A", model="A") for i in range(2))
     cpus = tuple(Device(id=f"cpu:{i}", kind="cpu", name="B", model="B") for i in range(3))
-    inventory = Inventory(context(api).database, decide.Inventory(devices=(*gpus, *cpus)))
+    inventory = inventory_of(api, tmp_path, *gpus, *cpus)
     rehearsed = {"fidelity": "rehearse", "rehearsal": {"device": "p4000", "efficiency": 0.6}}
 
     def on(device: str, workers: int, **fields: Any) -> str:
@@ -114,7 +121,7 @@ def test_it_is_measured_on_what_auto_means_for_the_job(api: TestClient) -> None:
     assert [on("auto", 2), on("auto", 2, **rehearsed), on("auto", 3)] == ["cuda", "cuda", "cpu"]
     assert [on("cpu", 1), on("cuda", 2)] == ["cpu", "cuda"]
     assert [on("auto", 32), on("cuda", 4)] == ["cuda", "cuda"], "too few for all: what one worker would get"
-    inventory = Inventory(context(api).database, decide.Inventory(devices=cpus))
+    inventory = inventory_of(api, tmp_path, *cpus)
     with pytest.raises(UserError, match="no CUDA device") as refused:
         on("cuda", 1)
     assert refused.value.field == "cluster.device"
@@ -151,7 +158,7 @@ def test_nothing_is_measured_beside_a_job_that_runs_alone(api: TestClient, tmp_p
 
 def test_nothing_is_measured_on_a_gpu_that_somebody_holds(api: TestClient, tmp_path: Path) -> None:
     gpus = tuple(Device(id=f"cuda:{i}", kind="cuda", name="A", model="A") for i in range(2))
-    inventory = Inventory(context(api).database, decide.Inventory(devices=gpus))
+    inventory = inventory_of(api, tmp_path, *gpus)
     held = start_attempt(api, submit(api, "training")["id"], tmp_path / "held", devices={"cuda:0": "A"})
     measuring = profiles.Profiles(
         tmp_path, context(api).database, context(api).profiles._planner, inventory, lambda *_: nullcontext()

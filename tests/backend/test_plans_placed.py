@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,9 +24,11 @@ def planner(gpus: int) -> Planner:
         for kind, count in (("cpu", 2), ("cuda", gpus))
         for number in range(count)
     )
-    nothing: Any = None
+    nothing: Any = SimpleNamespace(read=nullcontext)
+    nowhere: Any = SimpleNamespace(place=None, elsewhere=lambda *_: None)
     descriptions: Any = SimpleNamespace(describe=lambda *_: described("cnn"))
-    return Planner(descriptions, Inventory(nothing, decide.Inventory(devices=devices)).check, nothing)
+    inventory = Inventory(nothing, decide.Inventory(devices=devices), nowhere)
+    return Planner(descriptions, inventory.check, nothing)
 
 
 @pytest.mark.parametrize(("device", "gpus"), [("auto", 2), ("cuda", 2)])

@@ -223,7 +223,8 @@ def test_the_figures_draw_what_was_recorded(database: Database, run: Drifting) -
 
 
 @pytest.mark.parametrize(
-    ("mode", "words"), [("every-step", "wait for one another"), ("asynchronous", "no contribution has been")]
+    ("mode", "words"),
+    [("every-step", "wait for one another"), ("asynchronous", "no contribution was applied")],
 )
 @pytest.mark.parametrize("name", ["staleness", "drift"])
 def test_where_there_is_none_the_figure_says_why(

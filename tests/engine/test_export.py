@@ -150,7 +150,7 @@ def trained(model: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> di
 
 
 def same_state(found: Any, expected: Any) -> None:
-    assert type(found) is type(expected)
+    assert isinstance(found, type(expected))
     if isinstance(expected, dict):
         assert list(found) == list(expected)
         for key, value in expected.items():

@@ -185,9 +185,9 @@ def test_options_stay_until_another_mechanism_is_chosen() -> None:
     found = build_plan(job("p3", 2, {}, overrides=overrides), made_up((10,), (20,), (30,)))
     assert isinstance(found, Plan)
     assert [(layer.activations, layer.activation_options) for layer in found.layers] == [
-        ("swap", {"least_bytes": 7}),
+        ("swap", {"least_bytes": 7, "ahead": 2}),
         ("recompute", {"neighbours": None}),
-        ("swap", {"least_bytes": 7}),
+        ("swap", {"least_bytes": 7, "ahead": 2}),
     ]
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from engine.inputs.task import classification
 from engine.liveness.peak import peak_of
+from engine.liveness.training import Training
 from engine.models.describe import describe
 from engine.models.meta_kernels import _KERNELS, quick
 from engine.plan.updates import OptimizerSpec
@@ -167,7 +168,8 @@ def test_who_describes_and_predicts_takes_them_also_within_one_another(
     assert taken
     taken.clear()
     sgd = OptimizerSpec(name="sgd", learning_rate=0.1)
-    peak_of(model, described, inputs, targets, classification, sgd, {})
+    training = Training(model=model, described=described, inputs=inputs, targets=targets, task=classification)
+    peak_of(training, sgd, {})
     assert taken
     with quick():
         with quick():

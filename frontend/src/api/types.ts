@@ -49,3 +49,4 @@ export type Token = Schemas["TokenView"];
 export type NewToken = Schemas["NewToken"];
 export type User = Schemas["UserView"];
 export type AuditEntry = Schemas["AuditEntryView"];
+export type Checkpoints = Schemas["Checkpoints"];

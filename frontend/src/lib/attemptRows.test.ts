@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Job } from "../api/types";
-import { attemptRows, endOf, historyRows, historyWords } from "./attemptRows";
+import type { Checkpoints, Job } from "../api/types";
+import { attemptRows, checkpointRows, endOf, historyRows, historyWords } from "./attemptRows";
 
 test("an attempt's time is in seconds, not in words", () => {
   const attempt = {
@@ -67,4 +67,13 @@ test("the history does not repeat itself, nor how an attempt ended", () => {
     ],
   } as Pick<Job, "attempts" | "history">);
   expect(said).toEqual(["waits for a device", null, "cancelled", null, null]);
+});
+
+test("what can be had of a job's model is what it ended with, then its checkpoints", () => {
+  const kept = { end: { step: 9, attempt: 1 }, items: [{ step: 6, written_at: "t", attempt: 1, bytes: 7 }] };
+  expect(checkpointRows(kept as unknown as Checkpoints).slice(1)).toEqual([
+    [9, "end", null, 1, null],
+    [6, "checkpoint", "t", 1, 7],
+  ]);
+  expect(checkpointRows({ end: null, items: [] })).toHaveLength(1);
 });

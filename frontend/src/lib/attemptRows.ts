@@ -1,4 +1,4 @@
-import type { Job } from "../api/types";
+import type { Checkpoints, Job } from "../api/types";
 import { arrival } from "./arrival";
 import type { Cell } from "./csv";
 
@@ -55,4 +55,13 @@ export function historyWords({ history, attempts }: Pick<Job, "history" | "attem
   const ends = new Set(attempts.map(({ message, reason }) => message ?? reason));
   const words = history.map(({ message, reason }) => message ?? reason);
   return words.map((text, place) => (ends.has(text) || text === words[place - 1] ? null : text));
+}
+
+/** What can be had of a job's model, as rows of a file: what it ended with, then its checkpoints. */
+export function checkpointRows({ end, items }: Checkpoints): Cell[][] {
+  return [
+    ["after step", "what", "written", "attempt", "bytes"],
+    ...(end ? [[end.step, "end", null, end.attempt, null]] : []),
+    ...items.map((one) => [one.step, "checkpoint", one.written_at, one.attempt, one.bytes]),
+  ];
 }

@@ -4,8 +4,12 @@ import { useQuery } from "@tanstack/react-query";
 import { checkpointsQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
 import { Problem } from "../../components/Problem";
+import { TakeTable } from "../../components/TakeTable";
+import { checkpointRows } from "../../lib/attemptRows";
 import { formatBytes, NONE } from "../../lib/format";
 import { formatQuery } from "../../lib/search";
+
+const CALLED = { model: "Export model", optimizer: "Optimizer" };
 
 /** Of which steps the job's model can be had, each as a file for other programs. */
 export function CheckpointsPanel({ job }: { job: Job }) {
@@ -17,56 +21,58 @@ export function CheckpointsPanel({ job }: { job: Job }) {
       <Title order={2} fz="md" mb="xs">
         Model and checkpoints
       </Title>
-      <Table className="ty-table" fz="sm" verticalSpacing={4} data-testid="checkpoints">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th className="ty-right">After step</Table.Th>
-            <Table.Th>What</Table.Th>
-            <Table.Th>Attempt</Table.Th>
-            <Table.Th className="ty-right">Size</Table.Th>
-            <Table.Th />
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {kept.end && (
+      <TakeTable file={`${job.name} checkpoints`} rows={() => checkpointRows(kept)}>
+        <Table className="ty-table" fz="sm" verticalSpacing={4} data-testid="checkpoints">
+          <Table.Thead>
             <Table.Tr>
-              <Table.Td className="ty-number ty-right" data-label="After step">
-                {kept.end.step}
-              </Table.Td>
-              <Table.Td data-label="What">what the job has ended with</Table.Td>
-              <Table.Td className="ty-number" data-label="Attempt">
-                {kept.end.attempt}
-              </Table.Td>
-              <Table.Td className="ty-right" data-label="Size">
-                {NONE}
-              </Table.Td>
-              <Table.Td>
-                <Download job={job} what="model" />
-              </Table.Td>
+              <Table.Th className="ty-right">After step</Table.Th>
+              <Table.Th>What</Table.Th>
+              <Table.Th>Attempt</Table.Th>
+              <Table.Th className="ty-right">Size</Table.Th>
+              <Table.Th />
             </Table.Tr>
-          )}
-          {kept.items.map((one) => (
-            <Table.Tr key={one.step}>
-              <Table.Td className="ty-number ty-right" data-label="After step">
-                {one.step}
-              </Table.Td>
-              <Table.Td data-label="What">checkpoint, {new Date(one.written_at).toLocaleString()}</Table.Td>
-              <Table.Td className="ty-number" data-label="Attempt">
-                {one.attempt ?? NONE}
-              </Table.Td>
-              <Table.Td className="ty-number ty-right" data-label="Size">
-                {formatBytes(one.bytes)}
-              </Table.Td>
-              <Table.Td>
-                <Group gap="xs">
-                  <Download job={job} what="model" step={one.step} />
-                  <Download job={job} what="optimizer" step={one.step} />
-                </Group>
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+          </Table.Thead>
+          <Table.Tbody>
+            {kept.end && (
+              <Table.Tr>
+                <Table.Td className="ty-number ty-right" data-label="After step">
+                  {kept.end.step}
+                </Table.Td>
+                <Table.Td data-label="What">what the job has ended with</Table.Td>
+                <Table.Td className="ty-number" data-label="Attempt">
+                  {kept.end.attempt}
+                </Table.Td>
+                <Table.Td className="ty-right" data-label="Size">
+                  {NONE}
+                </Table.Td>
+                <Table.Td>
+                  <Download job={job} what="model" />
+                </Table.Td>
+              </Table.Tr>
+            )}
+            {kept.items.map((one) => (
+              <Table.Tr key={one.step}>
+                <Table.Td className="ty-number ty-right" data-label="After step">
+                  {one.step}
+                </Table.Td>
+                <Table.Td data-label="What">checkpoint, {new Date(one.written_at).toLocaleString()}</Table.Td>
+                <Table.Td className="ty-number" data-label="Attempt">
+                  {one.attempt ?? NONE}
+                </Table.Td>
+                <Table.Td className="ty-number ty-right" data-label="Size">
+                  {formatBytes(one.bytes)}
+                </Table.Td>
+                <Table.Td>
+                  <Group gap="xs">
+                    <Download job={job} what="model" step={one.step} />
+                    <Download job={job} what="optimizer" step={one.step} />
+                  </Group>
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </TakeTable>
       <Text size="xs" c="dimmed" mt={4}>
         The model is a safetensors file with the names of its state_dict; the optimizer's state is for
         torch.load. In a terminal: <code>trainyard export {job.id} --out folder</code>
@@ -84,10 +90,10 @@ function Download({ job, what, step }: { job: Job; what: "model" | "optimizer"; 
       size="compact-sm"
       variant="default"
       leftSection={<IconDownload size={14} />}
-      aria-label={`Export the ${what} ${step === undefined ? "that the job has ended with" : `after step ${step}`}`}
+      aria-label={`${CALLED[what]} ${step === undefined ? "that the job has ended with" : `after step ${step}`}`}
       data-testid={`export-${what}`}
     >
-      {what === "model" ? "Export model" : "Optimizer"}
+      {CALLED[what]}
     </Button>
   );
 }
