@@ -44,13 +44,21 @@ def all_unmoved(ctx: Any) -> None:
 
 def saves(passes: Passes) -> bool:
     """Whether what autograd saves now is for the backward part of a training pass, and may be anything but what it is:
-    not without gradients, in an evaluation or inside a transform of torch.func."""
+    not without gradients, in an evaluation, inside a transform of torch.func, or within a checkpoint of the model's own,
+    which drops it, and in backward compares what is saved then with what was saved first."""
     return (
         passes.forward
         and torch.is_grad_enabled()
         and not torch._C._are_functorch_transforms_active()
         and forward_ad._current_level < 0
+        and not in_a_checkpoint()
     )
+
+
+def in_a_checkpoint() -> bool:
+    """Whether what is saved now is the business of a torch.utils.checkpoint (of the kind that is not reentrant)."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    return hooks is not None and getattr(hooks[0], "__module__", None) == "torch.utils.checkpoint"
 
 
 def is_plain(tensor: Tensor) -> bool:

@@ -38,7 +38,7 @@ from engine.budget.sequence import Sequence
 from engine.errors import TrainingError, UserError
 from engine.instrumentation.module_calls import Around
 from engine.memory.mechanism import Block, Site
-from engine.memory.saving import all_unmoved, autocast_now, memories_of, saves
+from engine.memory.saving import all_unmoved, autocast_now, in_a_checkpoint, memories_of, saves
 
 _KINDS = (nn.LSTM, nn.GRU, nn.RNN)
 _REMEDY = "choose something else for its activations"
@@ -94,11 +94,12 @@ class _Calls:
 
     def __call__(self, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         passes = self.site.passes
+        if passes.forward:
+            self._refuse_checkpoint()
         if not saves(passes):
             return run(*args, **kwargs)
         self._refuse_hooks()
         self._refuse_made_weights()
-        self._refuse_checkpoint()
         inputs, state = _arguments(*args, **kwargs)
         if not isinstance(inputs, Tensor):
             raise TrainingError(
@@ -157,8 +158,7 @@ class _Calls:
 
     def _refuse_checkpoint(self) -> None:
         """It compares what a call saves with what the second one does, which is not in pieces."""
-        hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
-        if hooks is not None and getattr(hooks[0], "__module__", None) == "torch.utils.checkpoint":
+        if in_a_checkpoint():
             raise TrainingError(
                 f"{self.block.name} runs within a checkpoint of the model's own (torch.utils.checkpoint), which would"
                 " compute all of its sequence again. Call it outside of that, or choose something else for its"

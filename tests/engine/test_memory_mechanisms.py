@@ -237,6 +237,25 @@ class Inside(nn.Module):
         return x
 
 
+class Around(nn.Module):
+    """A checkpoint around layers, and around what is saved beside them: it compares what it saves both times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList([nn.Linear(12, 12), nn.Linear(12, 12)])
+        self.head = nn.Linear(12, 4)
+
+    def routed(self, x: Tensor) -> Tensor:
+        first = x.detach().sum(1) > 0
+        found = x.new_zeros(x.shape)
+        for chosen, expert in zip((first, ~first), self.experts, strict=True):
+            found = found.index_put((chosen.nonzero().squeeze(1),), expert(x[chosen]))
+        return found
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(checkpoint(self.routed, x, use_reentrant=False))
+
+
 def penalty(model: nn.Module, inputs: Tensor) -> Tensor:
     """The loss differentiates the model by its inputs, and that is differentiated again."""
     inputs = inputs.clone().requires_grad_()
@@ -256,6 +275,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any]]] = {
     "chance": (Chance, numbers),
     "attention": (Attention, numbers),
     "checkpoints inside": (Inside, numbers),
+    "a checkpoint around": (Around, numbers),
 }
 
 
