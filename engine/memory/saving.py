@@ -44,8 +44,8 @@ def all_unmoved(ctx: Any) -> None:
 
 def saves(passes: Passes) -> bool:
     """Whether what autograd saves now is for the backward part of a training pass, and may be anything but what it is:
-    not without gradients, in an evaluation, inside a transform of torch.func, or within a checkpoint of the model's own,
-    which drops it, and in backward compares what is saved then with what was saved first."""
+    not without gradients, in an evaluation, inside a transform of torch.func, or within a checkpoint of the model's
+    own, which drops it, and in backward compares what is saved then with what was saved first."""
     return (
         passes.forward
         and torch.is_grad_enabled()
