@@ -110,11 +110,15 @@ class Afar:
         return False
 
     def _of_others(self, line: str) -> list[Notice]:
+        """What another server says. Whoever reaches the database may say anything: that may be all or nothing."""
         own, *parts = line.split(" ")
         if own == self._own:
             return []
-        pairs = [part.rpartition(":") for part in parts]
-        return [Notice(kind=kind, id=int(number)) for kind, _, number in pairs]
+        try:
+            pairs = [part.rpartition(":") for part in parts]
+            return [Notice(kind=kind, id=int(number)) for kind, _, number in pairs]
+        except ValueError:
+            return [Notice(kind=MISSED)]
 
     def _tell(self, notices: list[Notice]) -> None:
         try:

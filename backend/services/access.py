@@ -26,7 +26,8 @@ from backend.db.models import SignIn
 from backend.schemas.session import Kind
 from backend.services import first_admin
 from backend.services.errors import Conflict, TooManyGuesses, Unauthorized
-from backend.services.known_tokens import KnownTokens, digest
+from backend.services.known_tokens import CHANGED, KnownTokens, digest, tell
+from backend.services.watch import Watch
 from backend.settings import Settings
 
 SESSION_S = 7 * 24 * 3600
@@ -41,8 +42,8 @@ logger = logging.getLogger(__name__)
 
 
 class Access:
-    """Safe to use from many threads. Sessions are kept in memory and, for the next start, in the database: one server
-    has one database (`lock.py`)."""
+    """Safe to use from many threads. Tokens and sessions are kept in memory, and in the database for the next start and
+    for other servers. Where there are others, `watch` follows what they change: start it."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         """Reads tokens, and the sessions of earlier starts."""
@@ -56,30 +57,33 @@ class Access:
         self._database = database
         self._guesses = Guesses()
         self._lock = threading.Lock()
+        self._changing = threading.Lock()
+        """Held from the commit of a session until it is kept here: what is read meanwhile may lack it."""
+        self.watch = Watch(database, "access", self._look, kinds=(CHANGED,))
         self._sessions: dict[str, tuple[int, int]] = {}
         """By the hash of its id: when each ends, and the token that it was begun with."""
         if self.required:
             self.fresh = first_admin.ensure(database, self.tokens, settings.own_token)
-            with database.read() as session:
-                rows = session.scalars(select(SignIn))
-                self._sessions = {row.id_sha256: (row.ends_unix_ns, row.token_id) for row in rows}
+            self._read_sessions()
 
     def by_token(self, given: bytes, client: str | None) -> Caller:
         """Whose token it is. Raises Unauthorized, or TooManyGuesses where `client`, an address, has tried too many
         that are nobody's."""
         sought, now, counted = digest(given), time.monotonic(), False
         with self._lock:
-            if not self._guesses.repeats(client, sought):
-                if wait_s := self._guesses.wait_s(client, now):
-                    raise TooManyGuesses(
-                        f"too many wrong tokens came from {client or 'this address'}: no token from there is looked "
-                        f"at for {math.ceil(wait_s)} s. Correct the program that sends them, and try again then",
-                        retry_after_s=wait_s,
-                    )
-                caller = self.tokens.by_digest(sought) if self.required else None
-                if caller is not None and caller.token_id is not None:
-                    self.tokens.used(caller.token_id)
-                    return caller
+            repeated = self._guesses.repeats(client, sought)
+            if not repeated and (wait_s := self._guesses.wait_s(client, now)):
+                raise TooManyGuesses(
+                    f"too many wrong tokens came from {client or 'this address'}: no token from there is looked "
+                    f"at for {math.ceil(wait_s)} s. Correct the program that sends them, and try again then",
+                    retry_after_s=wait_s,
+                )
+            # Also of one that was wrong before: another server may have made it only now.
+            caller = self.tokens.by_digest(sought) if self.required else None
+            if caller is not None and caller.token_id is not None:
+                self.tokens.used(caller.token_id)
+                return caller
+            if not repeated:
                 self._guesses.wrong(client, sought, now)
                 counted = True
         if counted:
@@ -109,14 +113,17 @@ class Access:
         assert caller.token_id is not None
         expires = self.tokens.expires_unix_ns(caller.token_id)
         id_, ends = secrets.token_urlsafe(32), min(time.time_ns() + SESSION_S * 10**9, expires)
-        key, over, token_id = _hash(id_), self._make_room(), caller.token_id
+        key, token_id = _hash(id_), caller.token_id
 
         def write(session: Session) -> None:
             session.execute(delete(SignIn).where(SignIn.id_sha256.in_(over)))
             session.add(SignIn(id_sha256=key, token_id=token_id, ends_unix_ns=ends))
+            tell(self._database, session)
 
-        self._database.writer.run(write)
-        self._sessions[key] = (ends, token_id)
+        with self._changing:
+            over = self._make_room()
+            self._database.writer.run(write)
+            self._sessions[key] = (ends, token_id)
         return id_, replace(caller, ends_unix_ns=ends)
 
     def sign_out(self, id_: str) -> None:
@@ -124,10 +131,24 @@ class Access:
         key = _hash(id_)
         if key not in self._sessions:
             return
-        self._database.writer.run(
-            lambda session: session.execute(delete(SignIn).where(SignIn.id_sha256 == key))
-        )
-        self._sessions.pop(key, None)
+
+        def write(session: Session) -> None:
+            session.execute(delete(SignIn).where(SignIn.id_sha256 == key))
+            tell(self._database, session)
+
+        with self._changing:
+            self._database.writer.run(write)
+            self._sessions.pop(key, None)
+
+    def _look(self) -> None:
+        """Another server may have changed who is admitted."""
+        self.tokens.load()
+        self._read_sessions()
+
+    def _read_sessions(self) -> None:
+        with self._changing, self._database.read() as session:
+            rows = session.scalars(select(SignIn))
+            self._sessions = {row.id_sha256: (row.ends_unix_ns, row.token_id) for row in rows}
 
     def _make_room(self) -> list[str]:
         """Forget sessions that have ended, and the oldest where there are too many; which ones."""

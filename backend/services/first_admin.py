@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from backend.access.token import VARIABLE, new_token
 from backend.db import Database
 from backend.db.models import SignIn, Token, User
-from backend.services.known_tokens import KnownTokens, digest
+from backend.services.known_tokens import KnownTokens, digest, tell
 from engine.errors import UserError
 
 ADMIN = "admin"
@@ -33,6 +33,7 @@ def ensure(database: Database, known: KnownTokens, own: str | None) -> str | Non
     made. Raises UserError where `own` is somebody's who may not administer."""
 
     def write(session: Session) -> tuple[int | None, str | None]:
+        tell(database, session)
         if own is not None:
             return _own(session, own), None
         _retire(session)

@@ -1,6 +1,6 @@
 """The tokens that open something now, in memory: every request shows one, or a session that was begun with one.
 
-One server has one database (`lock.py`), so whatever changes a token or its user says so here.
+Whatever changes a token or its user says so here and, on a database that several servers share, to the others (`tell`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,26 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from backend.access.rights import Caller, Role, lesser
-from backend.db import Database, WriterError
+from backend.db import Database, WriterError, notify
 from backend.db.models import Token, User
 
 USED_EVERY_NS = 60 * 10**9
 """How old the stored time of a token's last use may become before it is written again: not with every request."""
 NEVER_NS = 2**62
+CHANGED = "access"
+"""Kind of the notice that a token, a user or a session is not what it was."""
 
 
 def digest(token: bytes) -> bytes:
     """What is compared and kept of a token of ours: of one length whatever was sent. It has 256 random bits, so one
     SHA-256 is enough: there is nothing to guess."""
     return hashlib.sha256(token).digest()
+
+
+def tell(database: Database, session: Session) -> None:
+    """Inside of the transaction that changes a token, a user or a session: other servers look at them again."""
+    if database.shared:
+        notify(session, None, CHANGED, {})
 
 
 @dataclass(frozen=True)

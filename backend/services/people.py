@@ -17,7 +17,7 @@ from backend.schemas import people as schema
 from backend.services.access import Access
 from backend.services.errors import Conflict, Forbidden, NotFound
 from backend.services.first_admin import may_administer
-from backend.services.known_tokens import digest
+from backend.services.known_tokens import digest, tell
 from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
 
@@ -159,7 +159,12 @@ class People:
             return _user(session, _find(session, name))
 
     def _write(self, write: Callable[[Session], T]) -> T:
-        found = self._database.writer.run(write)
+        def told(session: Session) -> T:
+            found = write(session)
+            tell(self._database, session)
+            return found
+
+        found = self._database.writer.run(told)
         self._access.tokens.load()
         return found
 

@@ -59,6 +59,8 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         database = await asyncio.to_thread(Database, settings.url)
         stack.push_async_callback(asyncio.to_thread, database.close)
         access = await asyncio.to_thread(Access, database, settings)
+        if access.required and database.shared:
+            await _begin(stack, access.watch)
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices, settings.rehearsals)
         membership = await asyncio.to_thread(member, database, settings.data_dir, address, devices)
