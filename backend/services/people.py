@@ -136,15 +136,20 @@ class People:
 
     def revoke(self, caller: Caller, token_id: int) -> None:
         """It opens nothing any more, and whoever signed in with it is signed out. Raises NotFound, also for another
-        user's where who asks is no admin, and Conflict for the server's own or the last admin's."""
+        user's where who asks is no admin, Forbidden for one that may more than who asks, and Conflict for the server's
+        own or the last admin's."""
         self._check_asked()
 
         def write(session: Session) -> None:
             row = session.get(Token, token_id)
             user = None if row is None else session.get_one(User, row.user_id)
             theirs = user is not None and (user.name == caller.name or caller.role == "admin")
-            if row is None or row.revoked_unix_ns is not None or not theirs:
+            if row is None or user is None or row.revoked_unix_ns is not None or not theirs:
                 raise NotFound(f"id = {token_id}: no such token. GET /api/v1/tokens lists yours")
+            opens = lesser(cast(Role, user.role), cast(Role, row.scope))
+            if not may(caller.role, opens):
+                rule = f"this token may not revoke one that may more ({opens})"
+                raise Forbidden(rule, "Show that one, or one of as wide a scope")
             if row.environment:
                 raise Conflict(
                     f"this is the server's own token. Start it without {VARIABLE}, or with another one"

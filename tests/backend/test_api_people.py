@@ -298,6 +298,19 @@ def test_nobody_revokes_anothers_token_but_an_admin(guarded: FastAPI) -> None:
     refused(hal.get("/api/v1/jobs"))
 
 
+def test_a_token_that_only_looks_revokes_none_that_may_more(guarded: FastAPI) -> None:
+    """A dashboard has one, and who takes it from there must not lock its user out."""
+    wide, looks = let_in(guarded, "liv", "member"), let_in(guarded, "liv", "member", "viewer")
+    held = {each["scope"]: each["id"] for each in who_shows(guarded, wide).get("/api/v1/tokens").json()}
+    viewer = who_shows(guarded, looks)
+    assert "may not revoke one that may more" in refused(
+        viewer.delete(f"/api/v1/tokens/{held['member']}"), 403
+    )
+    assert who_shows(guarded, wide).get("/api/v1/jobs").status_code == 200
+    assert admin(guarded).patch("/api/v1/users/liv", json={"role": "viewer"}).status_code == 200
+    assert viewer.delete(f"/api/v1/tokens/{held['member']}").status_code == 204, "it may no more now"
+
+
 def test_a_token_expires(guarded: FastAPI) -> None:
     token = let_in(guarded, "jon", "member")
     jon, signed_in = who_shows(guarded, token), browser(guarded, "192.0.2.77")
