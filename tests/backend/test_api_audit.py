@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import delete, exc, update
+from sqlalchemy import delete, exc, text, update
 from sqlalchemy.orm import Session
 
 from backend.access.rights import CHANGE_NOTHING, EVERYBODY
@@ -134,12 +134,21 @@ def test_an_entry_is_stored_before_its_answer_leaves(
         assert session.query(row).where(row.target == f"jobs/{job}").one().action == "cancel_job"
 
 
-@pytest.mark.parametrize("change", ["update", "delete"])
+@pytest.mark.parametrize("change", ["update", "delete", "replace"])
 def test_the_database_refuses_to_change_what_was_recorded(new_database: Database, change: str) -> None:
     Audit(new_database).add(EVERYBODY, "cancel_job", "jobs/7", None, 200).result()
     statements: dict[str, Callable[[Session], object]] = {
         "update": lambda session: session.execute(update(models.AuditEntry).values(who="somebody else")),
         "delete": lambda session: session.execute(delete(models.AuditEntry)),
+        # Both go past a trigger of single rows that are deleted.
+        "replace": lambda session: session.execute(
+            text(
+                "TRUNCATE audit"
+                if new_database.shared
+                else "INSERT OR REPLACE INTO audit (id, at_unix_ns, action, target, status)"
+                " SELECT id, 1, action, 'nothing', 200 FROM audit"
+            )
+        ),
     }
     with pytest.raises((exc.DatabaseError, RuntimeError), match="append-only"):
         new_database.writer.run(statements[change])

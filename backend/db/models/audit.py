@@ -34,15 +34,21 @@ class AuditEntry(Base):
 
 APPEND_ONLY = {
     "sqlite": tuple(
-        f"CREATE TRIGGER audit_no_{what.lower()} BEFORE {what} ON audit "
-        "BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END"
-        for what in ("UPDATE", "DELETE")
+        f"CREATE TRIGGER audit_no_{what} ON audit {when}BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END"
+        for what, when in (
+            ("update BEFORE UPDATE", ""),
+            ("delete BEFORE DELETE", ""),
+            # To replace a row deletes it without that trigger.
+            ("replace BEFORE INSERT", "WHEN NEW.id IN (SELECT id FROM audit) "),
+        )
     ),
     "postgresql": (
         "CREATE FUNCTION audit_refuse() RETURNS trigger LANGUAGE plpgsql AS "
         "$$ BEGIN RAISE EXCEPTION 'the audit log is append-only'; END $$",
         "CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE ON audit "
         "FOR EACH ROW EXECUTE FUNCTION audit_refuse()",
+        "CREATE TRIGGER audit_not_emptied BEFORE TRUNCATE ON audit "
+        "FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse()",
     ),
 }
 """What makes a database refuse to change or to delete a row of it; migration 0017 runs the same."""
