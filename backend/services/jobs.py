@@ -95,13 +95,13 @@ class Jobs:
         `message`: what a message costs, where it is not to be measured anew."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
         with self._database.read() as session:
-            if held := _repeated(session, key, body):
+            if held := _repeated(session, key, body, owner):
                 return self._views.whole(session, held), False
             _check_baseline(session, spec.baseline)
         row = _new_row(self._planner.plan(spec, asker, message), key, body, owner)
 
         def write(session: Session) -> tuple[str, bool]:
-            if held := _repeated(session, key, body):
+            if held := _repeated(session, key, body, owner):
                 return held.id, False
             _check_baseline(session, spec.baseline)
             record.submitted(session, row)
@@ -239,11 +239,14 @@ def _new_row(planned: Planned, key: str | None, body: str, owner: str | None) ->
     )
 
 
-def _repeated(session: Session, key: str | None, body: str) -> models.Job | None:
-    """The job that this key made before; raises Conflict where its body was another."""
+def _repeated(session: Session, key: str | None, body: str, owner: str | None) -> models.Job | None:
+    """The job that this key made before; raises Conflict where its body was another, or somebody else asked:
+    who asks now would wait for a job that is not theirs."""
     if key is None:
         return None
     held = session.scalars(select(models.Job).where(models.Job.idempotency_key == key)).first()
+    if held is not None:
+        keys.check_owner(key, held.owner, owner)
     if held is not None and held.body_sha256 != body:
         error = UserError(
             keys.FIELD,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backend.races.order import Run
+from backend.services.errors import Conflict
 from engine.errors import UserError
 
 LENGTH = 200
@@ -25,3 +26,11 @@ def check(key: str | None) -> None:
         raise UserError(
             FIELD, key, f"begins with {_RACE!r}, as the keys of a race's own jobs do", "Use a UUID"
         )
+
+
+def check_owner(key: str, first: str | None, asks: str | None) -> None:
+    """Raises Conflict for a key under which another user (`first`) has made something: who `asks` would be answered
+    with what they may not even cancel, and have nothing of their own. What nobody made is everybody's."""
+    if asks is not None and first not in (None, asks):
+        error = UserError(FIELD, key, f"was used by {first}", "Use a new key: a UUID")
+        raise Conflict(str(error), [error])

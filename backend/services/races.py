@@ -87,7 +87,7 @@ class Races:
         keys.check(key)
         names.check_race(spec)
         with self._database.read() as session:
-            if held := _repeated(session, key, body):
+            if held := _repeated(session, key, body, owner):
                 return self.show(held.id), False
         outs = self._refused(spec, 0, asker)
         row = models.Race(
@@ -102,7 +102,7 @@ class Races:
         )
 
         def write(session: Session) -> tuple[str, bool]:
-            if held := _repeated(session, key, body):
+            if held := _repeated(session, key, body, owner):
                 return held.id, False
             session.add(row)
             session.flush()
@@ -300,11 +300,13 @@ def _in_the_race(error: UserError, spec: RaceSpec, cell: Cell, begin: int) -> Us
     return error.within("job")
 
 
-def _repeated(session: Session, key: str | None, body: str) -> models.Race | None:
-    """The race that this key made before; raises Conflict where its body was another."""
+def _repeated(session: Session, key: str | None, body: str, owner: str | None) -> models.Race | None:
+    """The race that this key made before; raises Conflict where its body was another, or somebody else asked."""
     if key is None:
         return None
     held = session.scalars(select(models.Race).where(models.Race.idempotency_key == key)).first()
+    if held is not None:
+        keys.check_owner(key, held.owner, owner)
     if held is not None and held.body_sha256 != body:
         rule = f"was used for another body (race {held.id})"
         error = UserError(keys.FIELD, key, rule, "Use a new key for another race")

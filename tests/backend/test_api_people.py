@@ -29,7 +29,7 @@ from tests.backend.guarded import (
 )
 from tests.backend.ingest_server import TOKEN as ATTEMPTS_TOKEN
 from tests.backend.ingest_server import add_attempt
-from tests.backend.job_specs import JSON
+from tests.backend.job_specs import JSON, job_spec
 from tests.backend.raced_jobs import race_spec
 from tests.backend.test_api_access import CLOSED, OPERATIONS, filled
 
@@ -163,6 +163,18 @@ def test_what_a_race_or_a_clone_makes_is_whose_it_was_asked_by(guarded: FastAPI)
     assert raced["owner"] == "rae"
     cloned = sam.post(f"/api/v1/jobs/{raced['id']}/clone", json={})
     assert (cloned.status_code, cloned.json()["owner"]) == (201, "sam"), cloned.text
+
+
+def test_a_key_is_of_who_used_it_first(guarded: FastAPI) -> None:
+    """Else somebody would be answered with another's job, and have none."""
+    una, vic = (who_shows(guarded, let_in(guarded, name, "member")) for name in ("una", "vic"))
+    for path, body in (("jobs", job_spec("keyed")), ("races", race_spec("p3", "parameter-server", rounds=1))):
+        asked = {"url": f"/api/v1/{path}", "json": body, "headers": {"Idempotency-Key": "nightly"}}
+        first = una.post(**asked)
+        assert first.status_code == 201, first.text
+        assert "was used by una" in refused(vic.post(**asked), 409)
+        again = una.post(**asked)
+        assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
 
 
 # --- users ---
