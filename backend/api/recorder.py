@@ -34,13 +34,22 @@ class Recorder:
             await self.app(scope, receive, send)
             return
 
+        answered = False
+
         async def record_and_send(message: Message) -> None:
+            nonlocal answered
             if message["type"] == "http.response.start":
+                answered = True
                 target = Headers(raw=message["headers"]).get("location") or scope["path"]
                 await _record(scope, operation, target, message["status"])
             await send(message)
 
-        await self.app(scope, receive, record_and_send)
+        try:
+            await self.app(scope, receive, record_and_send)
+        except Exception:  # a bug, which is answered further out: it may have been done before
+            if not answered:
+                await _record(scope, operation, scope["path"], 500)
+            raise
 
 
 def target_of(address: str) -> str:

@@ -106,7 +106,7 @@ class AuditEntryView(Schema):
     address: str | None
     """Where the request came from."""
     status: int
-    """What was answered: from 400 on it was not done."""
+    """What was answered: from 400 to 499 it was not done."""
 
 
 class AuditPage(Page):

@@ -16,7 +16,18 @@ from backend.access.rights import CHANGE_NOTHING, EVERYBODY
 from backend.api.recorder import target_of
 from backend.db import Database, models
 from backend.services.audit import Audit
-from tests.backend.guarded import add_job, admin, application, browser, let_in, refused, sign_in, who_shows
+from backend.services.jobs import Jobs
+from tests.backend.guarded import (
+    WITH_TOKEN,
+    add_job,
+    admin,
+    application,
+    browser,
+    let_in,
+    refused,
+    sign_in,
+    who_shows,
+)
 from tests.backend.job_specs import JSON
 from tests.backend.test_api_access import CLOSED, filled
 from tests.backend.test_api_people import BY_OPERATION
@@ -132,6 +143,21 @@ def test_an_entry_is_stored_before_its_answer_leaves(
     with guarded.state.context.database.read() as session:
         row = models.AuditEntry
         assert session.query(row).where(row.target == f"jobs/{job}").one().action == "cancel_job"
+
+
+def test_what_fails_after_it_was_done_is_recorded(guarded: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = guarded.state.context.database
+    job, other = add_job(database, None), add_job(database, None)
+
+    def fails(jobs: Jobs, job_id: str) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Jobs, "show", fails)
+    client = TestClient(guarded, base_url="http://127.0.0.1:8000", raise_server_exceptions=False)
+    answer = client.put(f"/api/v1/jobs/{job}/baseline", json={"baseline": other}, headers=WITH_TOKEN)
+    assert answer.status_code == 500
+    (entry,) = entries(guarded, target=f"jobs/{job}")
+    assert (entry["who"], entry["action"], entry["status"]) == ("admin", "choose_baseline", 500)
 
 
 @pytest.mark.parametrize("change", ["update", "delete", "replace"])
