@@ -229,7 +229,7 @@ def kept(folder: Path) -> list[Kept]:
                 said = json.loads(file.read(_MOST_BYTES))
             size = sum(int(part["bytes"]) for part in said["parts"].values())
             step = int(said["step"])
-        except (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        except (OSError, ValueError, OverflowError, RecursionError, TypeError, KeyError, AttributeError):
             continue  # it is being removed, or a user's code wrote it
         if path.parent.name == folder_name(step):
             found.append(Kept(step=step, bytes=size, written_unix_ns=written_unix_ns))

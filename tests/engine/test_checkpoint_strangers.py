@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.checkpoint import part as parts
-from engine.checkpoint.store import MANIFEST
+from engine.checkpoint.store import MANIFEST, kept
 from tests.engine.test_checkpoint_store import NAMES, steps_in, store_of, write
 
 
@@ -55,6 +55,24 @@ def test_nothing_is_removed_where_none_is_whole_any_more(tmp_path: Path) -> None
     write(store, 4, complete=False)
     store._prune()
     assert steps_in(tmp_path) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[]",
+        "[" * 9_999,
+        '{"step": 1e999, "parts": {}}',
+        '{"step": 3, "parts": {"x": {"bytes": 1e999}}}',
+        '{"step": 3, "parts": 7}',
+    ],
+)
+def test_what_its_manifest_cannot_mean_is_none(said: str, tmp_path: Path) -> None:
+    store = store_of(tmp_path)
+    write(store, 3)
+    write(store, 4)
+    (store.place(3) / MANIFEST).write_text(said)
+    assert [each.step for each in kept(tmp_path)] == [4]
 
 
 HEADERS = {
