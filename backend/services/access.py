@@ -53,6 +53,8 @@ class Access:
         self.tokens = KnownTokens(database)
         self.fresh: str | None = None
         """The first admin's token, where this start made it: shown once, and stored nowhere."""
+        self.begun = False
+        """The start has come to its end, so that it can be shown."""
         self.allowances = Allowances(settings.token_requests_per_second)
         self._database = database
         self._guesses = Guesses()
@@ -139,6 +141,12 @@ class Access:
         with self._changing:
             self._database.writer.run(write)
             self._sessions.pop(key, None)
+
+    def close(self) -> None:
+        """Stop to follow. Where the start fails, nobody has seen the first admin's token: the next makes another."""
+        self.watch.close()
+        if self.fresh is not None and not self.begun:
+            first_admin.take_back(self._database, self.fresh)
 
     def _look(self) -> None:
         """Another server may have changed who is admitted."""

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import time
 
-from sqlalchemy import or_, select
+from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from backend.access.token import VARIABLE, new_token
@@ -42,6 +42,14 @@ def ensure(database: Database, known: KnownTokens, own: str | None) -> str | Non
     own_id, fresh = database.writer.run(write)
     known.load(None if own is None or own_id is None else (own_id, digest(own.encode())))
     return fresh
+
+
+def take_back(database: Database, fresh: str) -> None:
+    """Nobody has this token: it was never shown."""
+    mine = Token.hash == digest(fresh.encode()).hex()
+    database.writer.run(
+        lambda session: session.execute(update(Token).where(mine).values(revoked_unix_ns=time.time_ns()))
+    )
 
 
 def may_administer(session: Session) -> bool:

@@ -58,9 +58,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
         stack.enter_context(lock.database_held(settings.url, address))
         database = await asyncio.to_thread(Database, settings.url)
         stack.push_async_callback(asyncio.to_thread, database.close)
-        access = await asyncio.to_thread(Access, database, settings)
-        if access.required and database.shared:
-            await _begin(stack, access.watch)
+        access = await stack.enter_async_context(_admitting(database, settings))
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices, settings.rehearsals)
         membership = await asyncio.to_thread(member, database, settings.data_dir, address, devices)
@@ -115,6 +113,7 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             retention = Retention(database, settings.telemetry_days, partial(turn, RETENTION))
             membership.listen(retention.watch.wake)
             await _begin(stack, retention.watch)
+        access.begun = True
         yield Context(
             settings=settings,
             access=access,
@@ -139,6 +138,18 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             speed_ups=speed_ups,
             hub=hub,
         )
+
+
+@asynccontextmanager
+async def _admitting(database: Database, settings: Settings) -> AsyncIterator[Access]:
+    """Who may come in, also by what other servers change."""
+    access = await asyncio.to_thread(Access, database, settings)
+    try:
+        if access.required and database.shared:
+            await asyncio.to_thread(access.watch.start)
+        yield access
+    finally:
+        await asyncio.to_thread(access.close)
 
 
 class _Runs(Protocol):

@@ -36,7 +36,7 @@ def new_server(postgres: Cluster) -> Iterator[Callable[[], tuple[Access, People]
 
     yield make
     for database, access in opened:
-        access.watch.close()
+        access.close()
         database.close()
 
 
@@ -81,8 +81,8 @@ def test_a_message_that_makes_no_sense_does_not_deafen_a_server(
     (a, people), (b, _) = new_server(), new_server()
     boss = admitted(a, TOKEN)
     assert boss is not None
+    say = text(f"SELECT pg_notify({CHANNEL}, :said)")
     for said in ("", "strange", "strange job:", "strange job:x", f"strange {CHANGED}"):
-        say = text(f"SELECT pg_notify({CHANNEL}, :said)")
         a._database.writer.run(lambda session, said=said: session.execute(say, {"said": said}))
     token = people.make(boss, TokenRequest(name="x")).token
     until(lambda: admitted(b, token), "the other server still hears")

@@ -111,3 +111,14 @@ def test_a_server_that_asks_nobody_has_no_users(tmp_path: Path) -> None:
 def test_people_are_asked_on_loopback_where_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINYARD_PEOPLE", "1")
     assert read_settings().asks
+
+
+def test_a_start_that_fails_leaves_no_admin_whose_token_nobody_saw(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UserError, match="executor"),
+        TestClient(application(tmp_path, token=None, people=True, executor="abacus")),
+    ):
+        pass
+    app = application(tmp_path, token=None, people=True)
+    with TestClient(app):
+        assert whose(app.state.context.access, app.state.context.access.fresh).role == "admin"
