@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 from sqlalchemy import text
 
 from backend.access.rights import Caller
@@ -18,7 +20,7 @@ from backend.services.known_tokens import CHANGED
 from backend.services.people import People
 from backend.settings import Settings
 from tests.backend.executor_attempts import until
-from tests.backend.guarded import TOKEN
+from tests.backend.guarded import TOKEN, admin, application, let_in, who_shows
 
 
 @pytest.fixture
@@ -86,3 +88,14 @@ def test_a_message_that_makes_no_sense_does_not_deafen_a_server(
         a._database.writer.run(lambda session, said=said: session.execute(say, {"said": said}))
     token = people.make(boss, TokenRequest(name="x")).token
     until(lambda: admitted(b, token), "the other server still hears")
+
+
+def test_a_token_that_is_revoked_at_one_server_is_so_at_the_other(tmp_path: Path, postgres: Cluster) -> None:
+    url = postgres.new_schema()
+    a, b = (application(tmp_path / name, database_url=url) for name in "ab")
+    with TestClient(a), TestClient(b):
+        token = let_in(a, "ada", "member")
+        ada = who_shows(b, token)
+        until(lambda: ada.get("/api/v1/words").status_code == 200, "the other server knows her")
+        assert admin(a).delete("/api/v1/users/ada").status_code == 204
+        until(lambda: ada.get("/api/v1/words").status_code == 401, "she was sent away there, too")
