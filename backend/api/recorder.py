@@ -74,5 +74,5 @@ async def _record(scope: Scope, operation: str, target: str, status: int) -> Non
     except (DatabaseUnavailableError, WriterError) as error:  # it was done, and whoever did it is to know
         who = caller.name or "somebody"
         logger.error(
-            "not in the audit log: %s asked for %s of %s: %s", who, operation, target_of(target), error
+            "not in the audit log: %s asked for %s of %r: %s", who, operation, target_of(target), error
         )

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from backend.access.rights import CHANGE_NOTHING, EVERYBODY
 from backend.api.recorder import target_of
-from backend.db import Database, models
+from backend.db import Database, WriterError, models
 from backend.services.audit import Audit
 from backend.services.jobs import Jobs
 from tests.backend.guarded import (
@@ -158,6 +158,21 @@ def test_what_fails_after_it_was_done_is_recorded(guarded: FastAPI, monkeypatch:
     assert answer.status_code == 500
     (entry,) = entries(guarded, target=f"jobs/{job}")
     assert (entry["who"], entry["action"], entry["status"]) == ("admin", "choose_baseline", 500)
+
+
+def test_what_cannot_be_recorded_is_one_line_of_the_servers_log(
+    guarded: FastAPI, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the address holds: else somebody could write lines of their own there."""
+
+    def fails(*_: object) -> None:
+        raise WriterError("the disk is full")
+
+    monkeypatch.setattr(Audit, "add", fails)
+    admin(guarded).delete("/api/v1/users/a%0AERROR%20forged")
+    (line,) = [record.getMessage() for record in caplog.records if "the disk is full" in record.getMessage()]
+    assert "forged" in line
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize("change", ["update", "delete", "replace"])
