@@ -123,8 +123,9 @@ def train(
         apart = apart or _apart(everyone)
         period = None if every is None else every * per_epoch
         if period is not None and int((step + 1) / period) > int(step / period):
+            # What an evaluation writes differently, and the next forward pass writes anew before it is read, as an
+            # Embedding's `max_norm` does, is in no number: it counts where it is still there after the next step.
             measured, evaluated = _evaluate(everyone, loss_of, training["precision"]), step
-            apart = apart or _apart(everyone)
     if job["evaluation"]["at_end"] and evaluated != steps - 1:
         measured = _evaluate(everyone, loss_of, training["precision"])
     first = everyone[0].model
