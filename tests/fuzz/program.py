@@ -8,6 +8,8 @@ from pathlib import Path
 from pprint import pformat
 from typing import Any
 
+import torch
+
 from tests.fuzz import trial
 from tests.fuzz.compiled import file_of
 from tests.fuzz.network import Case
@@ -31,6 +33,9 @@ def program(case: Case, verdict: trial.Verdict, *, compiled: bool = False) -> st
 
 def show(path: str, job: dict[str, Any]) -> None:
     """Train the file at `path` both ways and print what comes of it; exit 1 where they differ."""
+    torch.set_num_threads(
+        1
+    )  # as each worker's: an orthogonal start, for example, has other last bits with more
     here = Path(path).resolve()
     verdict = trial.Trials(here.parent).judge(job, here)
     print(f"{verdict.kind}: {verdict.what}\n{verdict.detail}".strip())
