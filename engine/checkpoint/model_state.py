@@ -119,7 +119,7 @@ def places_of_state(
 
 
 def _memory(tensor: Tensor) -> tuple[object, ...]:
-    return tensor.data_ptr(), tensor.dtype, tensor.shape
+    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
 
 
 def _given(made: Tensor | None, value: Tensor, given: Mapping[str, Tensor]) -> Tensor:

@@ -22,12 +22,24 @@ import torch
 
 from engine.instrumentation.reached import NO_NAMES, PLAIN, is_users, names_in, parts
 
-_MODULES = (random, np, np.random, torch)
+_MODULES = (random, np, np.random, torch, torch.nn.functional)
 _IMPORTS = frozenset({"random", "numpy", "torch"})
 """What a function may import for itself."""
-_IN_PLACE = frozenset(
-    {"bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_"}
+_METHODS = frozenset(
+    {
+        "bernoulli",
+        "bernoulli_",
+        "cauchy_",
+        "exponential_",
+        "geometric_",
+        "log_normal_",
+        "multinomial",
+        "normal_",
+        "random_",
+        "uniform_",
+    }
 )
+"""Of tensors."""
 _DRAW = frozenset(
     {
         "bernoulli", "betavariate", "binomial", "choice", "choices", "dropout", "gauss", "getrandbits", "integers",
@@ -40,18 +52,20 @@ _OWN = frozenset({"Generator", "Random", "RandomState", "SystemRandom", "default
 _ONCE = ("__init__", "__new__", "__post_init__")
 _HOLD = ("engine.", "torch.utils.data.")
 """Whose data sets hold others, a user's among them."""
-_MOST, _MOST_PARTS = 2_000, 200
-"""Objects that are looked at; parts of one of them: samples in a list are alike."""
+_MOST, _MOST_PARTS = 20_000, 200
+"""Objects that are looked at, some 5 µs each; parts of one of them: samples in a list are alike."""
 
 
 def may_draw(source: object) -> str | None:
     """What says so, e.g. "Augmented.__getitem__ names randn"; None where nothing does."""
     waiting = deque([(source, NO_NAMES)])
     seen: dict[int, Any] = {}
-    while waiting and len(seen) < _MOST:
+    while waiting:
         value, names = waiting.popleft()
         if isinstance(value, PLAIN) or id(value) in seen:
             continue
+        if len(seen) == _MOST:
+            return f"they have more than {_MOST:,} parts, and not all are looked at"
         seen[id(value)] = value
         if isinstance(value, FunctionType) and is_users(value) and (found := _draws(value)):
             return f"{value.__qualname__} names {found}"
@@ -72,12 +86,13 @@ def _draws(function: FunctionType) -> str | None:
     names, where = names_in(function.__code__), function.__globals__
     if names & _OWN or _gives_generator(function.__code__):
         return None
-    found = names & _IN_PLACE
+    found = names & _METHODS
     for name in names:
         held = where.get(name)
-        if any(held is module for module in _MODULES) or (name in _IMPORTS and name not in where):
+        imported = name.partition(".")[0] in _IMPORTS and name not in where
+        if imported or any(held is module for module in _MODULES):
             found |= names & _DRAW
-        elif name in _DRAW and callable(held) and not is_users(held):
+        elif getattr(held, "__name__", None) in _DRAW and callable(held) and not is_users(held):
             found |= {name}
     return min(found, default=None)
 

@@ -65,9 +65,15 @@ def _or_plain(kernel: Callable[..., Any], plain: Callable[..., Any]) -> Callable
     return chosen
 
 
+def _plain(tensor: Any) -> bool:
+    """Whether it is one of the plain types, and has no values: a number on the host may stand beside those that have
+    none."""
+    return isinstance(tensor, Tensor) and tensor.dtype in _TYPES and tensor.is_meta
+
+
 def _falls(tensor: Any) -> bool:
-    """Whether it is one of the plain types, and its strides fall: what has its shape is contiguous then."""
-    if not isinstance(tensor, Tensor) or tensor.dtype not in _TYPES:
+    """Whether it is plain, and its strides fall: what has its shape is contiguous then."""
+    if not _plain(tensor):
         return False
     return all(one >= other for one, other in pairwise((*tensor.stride(), 1)))
 
@@ -85,8 +91,9 @@ def _of_channels(inputs: Tensor, *vectors: Any) -> bool:
 
 
 def _like_first(*args: Any) -> Tensor | None:
-    """Of one tensor, and numbers or names."""
-    return args[0].new_empty(args[0].shape) if _falls(args[0]) else None
+    """Of one tensor, and real numbers or names."""
+    usual = _falls(args[0]) and not isinstance(args[-1], complex)
+    return args[0].new_empty(args[0].shape) if usual else None
 
 
 def _like_both(first: Any, second: Any, *_: Any) -> Tensor | None:
@@ -110,7 +117,7 @@ def _softmax(inputs: Any, dim: int, dtype: torch.dtype | None = None) -> Tensor 
 
 def _addmm(bias: Any, first: Any, second: Any) -> Tensor | None:
     """Either matrix may be transposed."""
-    if not all(isinstance(each, Tensor) and each.dtype in _TYPES for each in (bias, first, second)):
+    if not all(map(_plain, (bias, first, second))):
         return None
     if first.ndim != 2 or second.ndim != 2 or len({bias.dtype, first.dtype, second.dtype}) > 1:
         return None

@@ -90,8 +90,10 @@ class SavedCut:
         averaged = _averaged([first, *(self._read(name, BUFFER) for name in others)])
         places: dict[str, str | None] = json.loads(first.texts[STATE])
         _check_tensors([name for name, place in places.items() if place is None])
+        # A module that has two names has its buffers under the first one alone.
+        by_place = {f"{BUFFER}/{name}": held for name, held in averaged.items()}
         return {
-            name: averaged[name] if name in averaged else first.tensors[place]
+            name: averaged[name] if name in averaged else by_place.get(place, first.tensors[place])
             for name, place in places.items()
             if place is not None
         }

@@ -277,10 +277,7 @@ class Trainer:
                 preempted = not self._cuts.take(Done(steps=steps, samples=samples, last=last))
                 if preempted:
                     break
-        while not preempted and self._cuts.leaving():
-            replica.settle()
-            preempted = not self._cuts.take(Done(steps=steps, samples=samples, last=last))
-        replica.finish(steps)
+        preempted = self._leave(Done(steps=steps, samples=samples, last=last), preempted)
         if self._meanwhile is not None:
             reached = self._meanwhile.agree(reached)
             last = reached or last
@@ -299,6 +296,16 @@ class Trainer:
             train_ns=recording.now_ns() - start_ns,
             cpu_ns=time.process_time_ns() - cpu_ns,
         )
+
+    def _leave(self, done: Done, preempted: bool) -> bool:
+        """Behind the last step. Answers whether the attempt ends with a checkpoint: what servers wait with for further
+        contributions is in that, and not in any update here."""
+        while not preempted and self._cuts.leaving():
+            self._replica.settle()
+            preempted = not self._cuts.take(done)
+        if not preempted:
+            self._replica.finish(done.steps)
+        return preempted
 
     def _measured_together(self, steps: int) -> bool:
         """Whether workers that drift are about to measure what all end with, at the same step."""

@@ -212,11 +212,8 @@ def test_no_contribution_is_lost_or_applied_twice_whatever_the_mode(case: str, t
     goes_on(*CASES[case], tmp_path)
 
 
-@pytest.mark.soak
-@pytest.mark.usefixtures("gang_lane")
-@pytest.mark.parametrize("case", ["bounded", "async-sgd", "bounded, by clock"])
-def test_a_preempted_job_goes_on(case: str, tmp_path: Path) -> None:
-    spec = spec_of(CASES[case][0], tmp_path, steps=STEPS, every=STEPS)
+def makes_room(case: Case, steps: int, tmp_path: Path) -> None:
+    spec = spec_of(case, tmp_path, steps=steps, every=steps)
     folder = tmp_path / "checkpoints"
     first = attempt(spec, tmp_path / "1", folder, lambda gang: preemption.ask(tmp_path / "1"))
     assert first.end.status == "succeeded", f"{first.end.reason}\n{first.logs()}"
@@ -227,7 +224,22 @@ def test_a_preempted_job_goes_on(case: str, tmp_path: Path) -> None:
     assert again.launch.resumed == cut
     both = contributions(first.updates()) + contributions(again.updates())
     units = {unit.index for unit in again.units}
-    assert both == Counter((u, rank, step) for u in units for rank in range(WORKERS) for step in range(STEPS))
+    assert both == Counter((u, rank, step) for u in units for rank in range(WORKERS) for step in range(steps))
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("case", ["bounded", "async-sgd", "bounded, by clock"])
+def test_a_preempted_job_goes_on(case: str, tmp_path: Path) -> None:
+    makes_room(CASES[case][0], STEPS, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
+def test_what_waits_for_an_update_at_the_cut_is_applied_behind_it_alone(tmp_path: Path) -> None:
+    """All stop after their first step, so that two of three contributions are in an update."""
+    slow = [{"worker": rank, "factor": 1, "pause_every_steps": 1, "pause_s": 0.3} for rank in (1, 2)]
+    makes_room(("softsync", {"contributions": 2}, {**MORE, "faults": {"stragglers": slow}}), 4, tmp_path)
 
 
 @pytest.mark.soak

@@ -40,16 +40,18 @@ DTYPES = {"F32": torch.float32, "I64": torch.int64}
 
 
 class Odd(nn.Module):
-    """A tied weight, batch statistics, a buffer under two names, one that its state_dict does not have, a frozen
-    parameter, and a value that a hook of its own makes."""
+    """A tied weight, batch statistics, a module and a buffer under two names, a buffer that its state_dict does not
+    have, a frozen parameter, one that a hook of its own turns, and a value that it makes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first = nn.Linear(4, 3)
         self.norm = nn.BatchNorm1d(3)
+        self.again = self.norm
         self.tied = nn.Linear(4, 3, bias=False)
         self.tied.weight = self.first.weight
         self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+        self.square = nn.Parameter(torch.arange(4.0).view(2, 2), requires_grad=False)
         self.register_buffer("one", torch.ones(2))
         self.register_buffer("same", self.one)
         self.register_buffer("unsaved", torch.ones(2), persistent=False)
@@ -58,6 +60,7 @@ class Odd(nn.Module):
 
 def _sums(module: nn.Module, state: dict[str, Any], prefix: str, _: object) -> None:
     state[f"{prefix}sum"] = module.get_parameter("first.bias").detach().sum()
+    state[f"{prefix}square"] = state[f"{prefix}square"].t()
 
 
 def launched(folder: Path, **changes: Any) -> Launch:
@@ -129,10 +132,11 @@ def test_a_checkpoint_is_exported_as_the_job_would_have_saved_it(tmp_path: Path)
     own = models[0].state_dict()
     assert list(state) == list(own)
     mean = (models[0].state_dict()["norm.running_mean"] + models[1].state_dict()["norm.running_mean"]) / 2
-    assert torch.allclose(state["norm.running_mean"], mean, rtol=1e-6)
-    assert state["norm.num_batches_tracked"] == 2
+    for name in ("norm", "again"):
+        assert torch.allclose(state[f"{name}.running_mean"], mean, rtol=1e-6)
+        assert state[f"{name}.num_batches_tracked"] == 2
     assert state["one"].tolist() == state["same"].tolist() == [0.5, 0.5]
-    for name in ("first.weight", "first.bias", "tied.weight", "frozen", "sum"):
+    for name in ("first.weight", "first.bias", "tied.weight", "frozen", "square", "sum"):
         assert torch.equal(state[name], own[name]), name
 
 

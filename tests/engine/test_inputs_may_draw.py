@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable
 from random import choice
+from random import gauss as noisy
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,31 @@ class Imports(Data):
         return self.values[index] * its_own.random.uniform(), 0
 
 
+class Methods(Data):
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index].sigmoid().bernoulli(), 0
+
+
+class Renamed(Data):
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index] + noisy(0.0, 1.0), 0
+
+
+class ImportsFunction(Data):
+    def __getitem__(self, index: int) -> Any:
+        from numpy.random import rand as its_own  # noqa: PLC0415
+
+        return self.values[index] * float(its_own()), 0
+
+
+class Listed(Data):
+    """Many parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.samples = [(f"{at}", [at]) for at in range(300)]
+
+
 class Named(Data):
     def __getitem__(self, index: int) -> Any:
         return self.values[choice((0, index))], 0
@@ -94,6 +120,14 @@ DRAW: dict[str, tuple[Callable[[], Any], str]] = {
     "a tensor's method": (InPlace, "InPlace.__getitem__ names bernoulli_"),
     "what it imports itself": (Imports, "Imports.__getitem__ names (random|uniform)"),
     "a function by its own name": (Named, "Named.__getitem__ names choice"),
+    "a function by another name": (Renamed, "Renamed.__getitem__ names noisy"),
+    "a function that it imports by another name": (ImportsFunction, "ImportsFunction.__getitem__ names rand"),
+    "a method that makes another tensor": (Methods, "Methods.__getitem__ names bernoulli"),
+    "one behind many parts": (lambda: ConcatDataset([*(Listed() for _ in range(12)), Flipped()]), "Flipped"),
+    "more than is looked at": (
+        lambda: ConcatDataset([Listed() for _ in range(80)]),
+        "more than 20,000 parts",
+    ),
     "a part of another": (lambda: ConcatDataset([Data(), Subset(Flipped(), [1, 2])]), "Flipped"),
 }
 DRAW_NONE: dict[str, Callable[[], Any]] = {

@@ -31,6 +31,8 @@ IMAGE = meta(2, 3, 4, 4)
 LAST = IMAGE.to(memory_format=torch.channels_last)
 C, D = meta(3), meta(3, dtype=torch.float64)
 MATRIX, EMPTY = meta(5, 4), meta(0, 3, 4)
+NUMBER = torch.tensor(0.5)
+"""On the host."""
 WHOLE = meta(4), meta(4)
 
 CASES: dict[str, list[tuple[Any, ...]]] = {
@@ -69,7 +71,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "_safe_softmax": [(X, -1), (X, 1), (X, -1, torch.float64), (TURNED, -1), (X, 3)],
     "normal_": [(X,), (X, 1.0, 2.0), (X, 0.0, -1.0)],
-    "mul.Scalar": [(X, 2), (X, 2.5), (meta(3, dtype=torch.float64), 2), (meta(3).to(torch.int64), 2.5)],
+    "mul.Scalar": [(X, 2), (X, 2.5), (meta(3, dtype=torch.float64), 2), (meta(3).to(torch.int64), 2.5), (X, 1j)],
     **{
         name: [
             (X,), (DOUBLE,), (HALF,), (TURNED,), (WIDE,), (meta(3).expand(2, 3),), (EMPTY,), (meta(2).long(),),
@@ -80,7 +82,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     **{
         name: [
             (X, X), (WIDE, X), (X, TURNED), (TURNED, TURNED), (X, DOUBLE), (X, ROW), (X, meta(5)), (meta(), meta()),
-            (X, meta()),
+            (X, meta()), (NUMBER, meta()), (meta(), NUMBER),
         ]
         for name in ("add.Tensor", "mul.Tensor", "sigmoid_backward", "tanh_backward", "gelu_backward")
     },
@@ -88,13 +90,13 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
 
 
 def told(operation: Any, given: tuple[Any, ...]) -> Any:
-    """What it answers, by type, shape and strides; or that it refuses."""
+    """What it answers, by place, type, shape and strides; or that it refuses."""
     try:
         found = operation(*given)
     except Exception as error:
         return type(error)
     every = found if isinstance(found, tuple | list) else (found,)
-    return [None if each is None else (each.dtype, each.shape, each.stride()) for each in every]
+    return [None if each is None else (each.device, each.dtype, each.shape, each.stride()) for each in every]
 
 
 @pytest.mark.parametrize("name", CASES)
