@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from backend.access import token as files
-from backend.access.rights import MEANS, ROLES, Role
+from backend.access.rights import MEANS, ROLES, Role, one
 from backend.cli.errors import reported, say
 from backend.cli.jobs import AsJson, Url
 from backend.cli.text import age, columns, out, out_json
@@ -47,7 +47,7 @@ def add_user(name: User, role: RoleAsked = "member", url: Url = None) -> None:
     """Let somebody in, or back in."""
     with reported(), Client(url) as client:
         user = client.add_user(name, _role("role", role))
-    say(f"{user.name} is a {user.role}. A token for them: trainyard tokens new first --user {user.name}")
+    say(f"{user.name} is {one(user.role)}. A token for them: trainyard tokens new first --user {user.name}")
 
 
 @users.command("role")
@@ -108,7 +108,7 @@ def make_token(
     if out_ is None:
         typer.echo(made.token)
     expires = "" if made.expires_at is None else f", until {made.expires_at:%Y-%m-%d}"
-    say(f"token {made.id} of {made.user}, who may with it what a {made.scope} may{expires}")
+    say(f"token {made.id} of {made.user}, who may with it what {one(made.scope)} may{expires}")
 
 
 @tokens.command("revoke")

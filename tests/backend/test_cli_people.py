@@ -42,6 +42,8 @@ def test_an_admin_lets_somebody_in_who_launches_and_is_sent_away(
     assert tokens.checked(token) == token
     assert token not in told.stderr
     assert "what a member may" in told.stderr
+    assert "lea is an admin." in trainyard("users", "add", "lea", "--role", "admin").stderr
+    assert "what an admin may" in trainyard("tokens", "new", "x", "--user", "lea").stderr
     with Client(people.url, token=token) as ada:
         job = ada.submit(job_spec("ada's own"))
         assert (job.owner, ada.whoami().user) == ("ada", "ada")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from backend.client import Client
 from tests.backend.guarded import TOKEN
+from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
 from tests.e2e.axe import bring, serious
 from tests.e2e.conftest import new_context
@@ -22,10 +24,12 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def people(server_lane: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """A server that asks."""
+    """A server that asks, with a job that waits."""
     with LiveServer(
         tmp_path_factory.mktemp("people"), scheduler=False, warm_jobs=True, token=TOKEN
     ) as server:
+        with Client(server.url, token=TOKEN) as client:
+            client.submit(job_spec("kept"))
         yield server
 
 
@@ -68,6 +72,9 @@ def test_an_admin_lets_somebody_in_and_sends_them_away(pages: tuple[Page, Page])
     ada.goto("/jobs")
     sign_in(ada, token)
     expect(ada.get_by_test_id("nav-launch")).to_be_visible()
+    ada.get_by_text("kept", exact=True).click()
+    expect(ada.get_by_test_id("launch-again")).to_be_visible()
+    expect(ada.get_by_test_id("cancel")).to_have_count(0)
     ada.get_by_test_id("nav-tokens").click()
     expect(ada.get_by_test_id("people")).to_contain_text("You are ada, signed in as a member")
     expect(ada.get_by_test_id("tokens")).to_contain_text("laptop")
@@ -80,6 +87,13 @@ def test_an_admin_lets_somebody_in_and_sends_them_away(pages: tuple[Page, Page])
     ada.reload()
     expect(ada.get_by_test_id("people")).to_contain_text("signed in as a viewer")
     expect(ada.get_by_test_id("nav-launch")).to_have_count(0)
+    ada.get_by_test_id("nav-jobs").click()
+    expect(ada.get_by_role("heading", name="Jobs")).to_be_visible()
+    expect(ada.get_by_test_id("delete")).to_have_count(0)
+    ada.get_by_text("kept", exact=True).click()
+    expect(ada.get_by_test_id("job-name")).to_be_visible()
+    expect(ada.get_by_test_id("launch-again")).to_have_count(0)
+    expect(ada.get_by_role("link", name="Launch")).to_have_count(0)
 
     admin.get_by_test_id("remove-ada").click()
     admin.get_by_test_id("confirm").click()

@@ -33,7 +33,7 @@ FIGURES = {
 """By page."""
 OTHERS = (
     "race-asks", "races", "jobs", "jobs-groups", "devices", "compare-empty", "launch", "launch-own", "launch-cluster",
-    "launch-refused", "job-plan", "job-attempts", "job-events", "job-logs", "job-spec", "job-unknown",
+    "launch-refused", "job-plan", "job-attempts", "job-events", "job-logs", "job-spec", "job-unknown", "people",
 )  # fmt: skip
 """Pages without figures. (Tables that are there for a moment only: `test_job_labels.py`, `test_launch.py`.)"""
 

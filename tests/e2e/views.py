@@ -120,6 +120,7 @@ def views(client: Client, jobs: list[str], drifting: str, raced: str) -> dict[st
         "jobs": View(address="/jobs?text=recorded", shows=f"job-row-{job}", asks=("saved-filters",)),
         "jobs-groups": View(address="/jobs?text=recorded&group=model&open=mlp", shows=f"job-row-{job}"),
         "devices": View(address="/devices", shows="queue-empty"),
+        "people": View(address="/people", shows="audit-table"),
         "compare-empty": View(address="/compare", shows="choose-jobs"),
         "compare": View(address=f"/compare?jobs={both}", shows="settings"),
         "launch": View(address=f"/launch?from={baseline}", shows="plan-totals"),

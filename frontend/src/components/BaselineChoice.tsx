@@ -2,9 +2,11 @@ import { ActionIcon, Group, Tooltip } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconPin } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useWho } from "../access/useWho";
 import { client, unwrap } from "../api/client";
 import { jobQuery } from "../api/queries";
 import type { Job } from "../api/types";
+import { mayChange } from "../lib/rights";
 import { JobSelect } from "./JobSelect";
 
 interface Props {
@@ -14,9 +16,10 @@ interface Props {
   onBaseline: (id: string | undefined) => void;
 }
 
-/** The job that the speed-up is measured against, for this look or, kept, from now on. */
+/** The job that the speed-up is measured against, for this look or, kept by who may, from now on. */
 export function BaselineChoice({ job, baseline, onBaseline }: Props) {
   const own = job.baseline_id;
+  const may = mayChange(useWho(), job.owner);
   const queries = useQueryClient();
   const keep = useMutation({
     mutationFn: (id: string) =>
@@ -48,7 +51,7 @@ export function BaselineChoice({ job, baseline, onBaseline }: Props) {
         data-testid="baseline-choice"
         onChange={(id) => onBaseline(id === null || id === own ? undefined : id)}
       />
-      {baseline !== undefined && baseline !== own && (
+      {may && baseline !== undefined && baseline !== own && (
         <Tooltip label="Keep it as this job's baseline: lists and series are measured against it, too">
           <ActionIcon
             variant="light"

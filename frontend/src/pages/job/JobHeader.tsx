@@ -2,6 +2,7 @@ import { Alert, Group, Paper, Stack, Text, Title } from "@mantine/core";
 import { IconCopy } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
+import { ForMembers } from "../../access/ForMembers";
 import { useWho } from "../../access/useWho";
 import { jobQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
@@ -75,15 +76,17 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
               Step by step with its baseline
             </LinkButton>
           )}
-          <LinkButton
-            to="/launch"
-            search={{ from: job.id }}
-            variant="default"
-            leftSection={<IconCopy size={16} />}
-            data-testid="launch-again"
-          >
-            Launch another
-          </LinkButton>
+          <ForMembers>
+            <LinkButton
+              to="/launch"
+              search={{ from: job.id }}
+              variant="default"
+              leftSection={<IconCopy size={16} />}
+              data-testid="launch-again"
+            >
+              Launch another
+            </LinkButton>
+          </ForMembers>
           {may && job.state === "running" && <RecordButton job={job} />}
           {may && job.state === "running" && hasCheckpoints(job) && <PreemptButton job={job} />}
           {may && isLive(job.state) && <CancelJob job={job} />}

@@ -3,6 +3,7 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { IconArrowsShuffle } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
+import { ForMembers } from "../../access/ForMembers";
 import type { Job } from "../../api/types";
 import { JobFigure } from "../../components/JobFigure";
 import { LinkButton } from "../../components/links";
@@ -96,16 +97,18 @@ export function LinksPanel({ job, search }: { job: Job; search: JobSearch }) {
               <TimeKeys />
             </Stack>
           </Group>
-          <LinkButton
-            to="/launch"
-            search={{ from: job.id }}
-            size="compact-sm"
-            variant="light"
-            leftSection={<IconArrowsShuffle size={15} />}
-            data-testid="another-strategy"
-          >
-            Try another strategy
-          </LinkButton>
+          <ForMembers>
+            <LinkButton
+              to="/launch"
+              search={{ from: job.id }}
+              size="compact-sm"
+              variant="light"
+              leftSection={<IconArrowsShuffle size={15} />}
+              data-testid="another-strategy"
+            >
+              Try another strategy
+            </LinkButton>
+          </ForMembers>
         </Group>
       </Paper>
       <JobFigure

@@ -1,6 +1,7 @@
 import { Stack, Table, Text } from "@mantine/core";
 import { IconRulerMeasure } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
+import { ForMembers } from "../../access/ForMembers";
 import { heldQuery, memoryQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
 import { AskingButton } from "../../components/AskingButton";
@@ -36,17 +37,19 @@ export function MemoryPanel({ job, attempt, ...figure }: Props) {
       footer={
         <Stack gap="xs" mt="xs">
           {predictable && (
-            <AskingButton
-              icon={<IconRulerMeasure size={14} />}
-              label="Predict the peak"
-              testId="predict-peak"
-              {...asking}
-              problemTestId="peak-problem"
-            >
-              {found
-                ? `${highest(found)}, drawn above what worker 0 held at its first sample: libraries are not predicted`
-                : "Draws a worker's predicted peak beside what was measured. Takes seconds."}
-            </AskingButton>
+            <ForMembers>
+              <AskingButton
+                icon={<IconRulerMeasure size={14} />}
+                label="Predict the peak"
+                testId="predict-peak"
+                {...asking}
+                problemTestId="peak-problem"
+              >
+                {found
+                  ? `${highest(found)}, drawn above what worker 0 held at its first sample: libraries are not predicted`
+                  : "Draws a worker's predicted peak beside what was measured. Takes seconds."}
+              </AskingButton>
+            </ForMembers>
           )}
           {rows.length > 0 && <Layers file={`${job.name} memory by layer`} rows={rows} />}
         </Stack>

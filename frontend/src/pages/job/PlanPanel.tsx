@@ -1,4 +1,5 @@
 import { Paper } from "@mantine/core";
+import { ForMembers } from "../../access/ForMembers";
 import type { JobSpec, PlanView } from "../../api/types";
 import { PlanTable } from "../../components/PlanTable";
 import { TakeTable } from "../../components/TakeTable";
@@ -22,8 +23,10 @@ export function PlanPanel({ jobName, plan, spec, layer }: Props) {
       <TakeTable file={`${jobName} plan`} rows={() => planRows(plan)}>
         <PlanTable plan={plan} layer={layer} />
       </TakeTable>
-      {asked.includes("codecs") && <WhereCodecsPay spec={spec} file={jobName} />}
-      {asked.includes("memory") && <WorkerMemory spec={spec} file={jobName} />}
+      <ForMembers>
+        {asked.includes("codecs") && <WhereCodecsPay spec={spec} file={jobName} />}
+        {asked.includes("memory") && <WorkerMemory spec={spec} file={jobName} />}
+      </ForMembers>
     </Paper>
   );
 }

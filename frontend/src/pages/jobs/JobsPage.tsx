@@ -3,12 +3,15 @@ import { IconChartLine, IconFlag, IconPlus } from "@tabler/icons-react";
 import { useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
+import { ForMembers } from "../../access/ForMembers";
+import { useWho } from "../../access/useWho";
 import type { JobSummary } from "../../api/types";
 import { DeleteButton } from "../../components/DeleteButton";
 import { LinkButton } from "../../components/links";
 import { usePageTitle } from "../../components/usePageTitle";
 import { isAtWork, isLive } from "../../lib/jobState";
 import { MOST_COMPARED, MOST_RACERS } from "../../lib/races";
+import { mayChange } from "../../lib/rights";
 import { type JobsFilter, type JobsSearch, jobsFilter } from "../../lib/search";
 import { JobFilters } from "./JobFilters";
 import { JobGroups } from "./JobGroups";
@@ -22,6 +25,7 @@ export function JobsPage() {
   const navigate = route.useNavigate();
   const [selected, setSelected] = useState<string[]>([]);
   const queries = useQueryClient();
+  const who = useWho();
   const [jobs, setJobs] = useState<JobSummary[]>([]);
   // What is in another group is not to be seen: nothing is done with it.
   const group = `${search.group} ${search.open}`;
@@ -38,7 +42,9 @@ export function JobsPage() {
 
   const chosen = jobs.filter((job) => selected.includes(job.id));
   const canDelete =
-    chosen.length > 0 && chosen.length === selected.length && !chosen.some((job) => isLive(job.state));
+    chosen.length > 0 &&
+    chosen.length === selected.length &&
+    chosen.every((job) => !isLive(job.state) && mayChange(who, job.owner));
   const forget = (gone: string[]) => {
     setSelected((ids) => ids.filter((id) => !gone.includes(id)));
     void queries.invalidateQueries({ queryKey: ["jobs"] });
@@ -85,10 +91,12 @@ export function JobsPage() {
           >
             Compare
           </Button>
-          <DeleteButton jobs={chosen} disabled={!canDelete} onDeleted={forget} />
-          <LinkButton to="/launch" leftSection={<IconPlus size={16} />}>
-            Launch
-          </LinkButton>
+          <ForMembers>
+            <DeleteButton jobs={chosen} disabled={!canDelete} onDeleted={forget} />
+            <LinkButton to="/launch" leftSection={<IconPlus size={16} />}>
+              Launch
+            </LinkButton>
+          </ForMembers>
         </Group>
       </Group>
       <Paper p="sm">

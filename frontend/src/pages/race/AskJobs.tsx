@@ -1,4 +1,5 @@
 import { Button, Group, Paper, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { ForMembers } from "../../access/ForMembers";
 import { ChooseJobs } from "../../components/ChooseJobs";
 import { HowToReadThis } from "../../components/HowToReadThis";
 import { LinkButton } from "../../components/links";
@@ -73,14 +74,16 @@ function Nothing() {
     <Stack align="flex-start" gap="sm" data-testid="race-empty">
       <Text maw={620}>There are no jobs yet. Launch two and watch them, or race strategies.</Text>
       <HowToRead />
-      <Group>
-        <LinkButton to="/launch" search={{ race: true }}>
-          Race strategies
-        </LinkButton>
-        <LinkButton to="/launch" variant="default">
-          Launch a job
-        </LinkButton>
-      </Group>
+      <ForMembers>
+        <Group>
+          <LinkButton to="/launch" search={{ race: true }}>
+            Race strategies
+          </LinkButton>
+          <LinkButton to="/launch" variant="default">
+            Launch a job
+          </LinkButton>
+        </Group>
+      </ForMembers>
     </Stack>
   );
 }

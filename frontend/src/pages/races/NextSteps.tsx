@@ -1,6 +1,9 @@
 import { Button, Group, Paper, Stack, Text, Title } from "@mantine/core";
+import { ForMembers } from "../../access/ForMembers";
+import { useWho } from "../../access/useWho";
 import type { RaceView, Suggestion } from "../../api/types";
 import { LinkButton } from "../../components/links";
+import { mayChange } from "../../lib/rights";
 import { useJoin } from "./useJoin";
 
 /** What to try next, each with its reason and the button that does it. */
@@ -37,10 +40,14 @@ const LOOK = {
   },
 } as const;
 
-/** A member joins this race while it runs; all else is another race, which Launch shows first. */
+/** A member joins this race while it runs; all else is another race, which Launch shows first. Who may not do it reads
+ * it. */
 function Do({ race, suggestion }: { race: RaceView; suggestion: Suggestion }) {
   const { text, member, condition, rounds, fidelity } = suggestion;
   const join = useJoin(race);
+  const may = mayChange(useWho(), race.owner);
+  const words = <Text size="sm">{text}</Text>;
+  if (member && race.state === "running" && !may) return words;
   if (member && race.state === "running")
     return (
       <Button {...LOOK} loading={join.isPending} onClick={() => join.mutate(member)} data-testid="add-member">
@@ -57,8 +64,10 @@ function Do({ race, suggestion }: { race: RaceView; suggestion: Suggestion }) {
     fidelity: fidelity ?? undefined,
   };
   return (
-    <LinkButton {...LOOK} to="/launch" search={search} data-testid="race-next">
-      {text}
-    </LinkButton>
+    <ForMembers otherwise={words}>
+      <LinkButton {...LOOK} to="/launch" search={search} data-testid="race-next">
+        {text}
+      </LinkButton>
+    </ForMembers>
   );
 }

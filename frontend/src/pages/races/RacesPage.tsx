@@ -1,6 +1,7 @@
 import { Button, Code, Group, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { ForMembers } from "../../access/ForMembers";
 import { useWho } from "../../access/useWho";
 import { racesQuery } from "../../api/raceQueries";
 import type { RaceSummary } from "../../api/types";
@@ -40,21 +41,23 @@ export function RacesPage() {
           <LinkButton to="/race" variant="default" data-testid="step-by-step">
             Jobs step by step
           </LinkButton>
-          <LinkButton to="/launch" search={{ race: true }} data-testid="race-strategies">
-            Race strategies
-          </LinkButton>
+          <ForMembers>
+            <LinkButton to="/launch" search={{ race: true }} data-testid="race-strategies">
+              Race strategies
+            </LinkButton>
+          </ForMembers>
         </Group>
       </Group>
       {races.error && <Problem error={races.error} onRetry={() => void races.refetch()} />}
       {races.isPending && <Skeleton height={200} />}
       {races.data && items.length === 0 && (
-        <>
+        <ForMembers otherwise={<Text data-testid="races-empty">There is no race yet.</Text>}>
           <Text data-testid="races-empty">
             There is no race yet. Begin with one of these, or in a terminal:{" "}
             <Code>trainyard race job.yaml --strategies parameter-server,p3,ddp</Code>
           </Text>
           <StartCards />
-        </>
+        </ForMembers>
       )}
       {items.length > 0 && (
         <TakeTable

@@ -2,6 +2,7 @@ import { Button, Group, List, Progress, Skeleton, Stack, Text, Title } from "@ma
 import { IconDownload } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
+import { ForMembers } from "../../access/ForMembers";
 import { useWho } from "../../access/useWho";
 import { rankingsQuery } from "../../api/raceQueries";
 import type { RaceView } from "../../api/types";
@@ -14,6 +15,7 @@ import { Owner } from "../../components/Owner";
 import { usePageTitle } from "../../components/usePageTitle";
 import { counted, formatDuration } from "../../lib/format";
 import { howCompared } from "../../lib/howCompared";
+import { USUAL_ROUNDS } from "../../lib/raceForm";
 import { refusedEverywhere } from "../../lib/ranking";
 import { mayChange } from "../../lib/rights";
 import { SPEED_WORDS } from "../../lib/speedWords";
@@ -73,9 +75,11 @@ export function RankingsPage() {
           >
             Report
           </Button>
-          <LinkButton to="/launch" search={{ again: race.id }} variant="default" data-testid="race-again">
-            Race again
-          </LinkButton>
+          <ForMembers>
+            <LinkButton to="/launch" search={{ again: race.id }} variant="default" data-testid="race-again">
+              Race again
+            </LinkButton>
+          </ForMembers>
           {may && race.state === "running" && <CancelRace race={race} />}
           {may && race.state !== "running" && (
             <DeleteRace race={race} onDeleted={() => navigate({ to: "/races" })} />
@@ -154,7 +158,9 @@ export function RankingsPage() {
 }
 
 function HowFar({ race }: { race: RaceView }) {
-  const far = race.waits ? `${capital(race.waits)};` : `round ${race.round} of ${race.spec.rounds ?? 3},`;
+  const far = race.waits
+    ? `${capital(race.waits)};`
+    : `round ${race.round} of ${race.spec.rounds ?? USUAL_ROUNDS},`;
   const words = `${far} ${race.jobs_ended} of ${counted(race.jobs, "job")} ended`;
   return (
     <Stack gap={4}>

@@ -1,4 +1,5 @@
 import { Stack, Text, Title } from "@mantine/core";
+import { ForMembers } from "../../access/ForMembers";
 import { HowToReadThis } from "../../components/HowToReadThis";
 import { LinkAnchor } from "../../components/links";
 import { usePageTitle } from "../../components/usePageTitle";
@@ -13,9 +14,13 @@ export function StartPage() {
         <Title order={1} fz={{ base: 22, sm: 28 }}>
           Which strategy is fastest for your model on your network?
         </Title>
-        <Text c="dimmed">Choose a start. Each fills in a form; nothing runs before you launch it.</Text>
+        <ForMembers>
+          <Text c="dimmed">Choose a start. Each fills in a form; nothing runs before you launch it.</Text>
+        </ForMembers>
       </div>
-      <StartCards />
+      <ForMembers>
+        <StartCards />
+      </ForMembers>
       <HowToReadThis />
       <Text size="sm" c="dimmed">
         What has run is in the lists of{" "}
