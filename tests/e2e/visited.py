@@ -71,9 +71,8 @@ def visit(page: Page, pages: Mapping[str, View], raced: str) -> Visited:
         page.goto("about:blank")  # or the page before would be drawn once more, for this one's screen
         page.emulate_media(color_scheme="dark", reduced_motion="reduce")
         page.set_viewport_size({"width": min(PHONES), "height": SCREEN_PX})
-        if (
-            raced in view.address
-        ):  # what is asked for while answers are changed comes from no cache, scripts neither
+        if raced in view.address:
+            # Not for all pages: while answers are changed, nothing comes from the cache, scripts neither.
             page.route(answers, _with_crossing)
         view.open(page)
         found.tabs.update(re.findall(r"[?&]tab=(\w+)", view.address))

@@ -33,9 +33,8 @@ def program(case: Case, verdict: trial.Verdict, *, compiled: bool = False) -> st
 
 def show(path: str, job: dict[str, Any]) -> None:
     """Train the file at `path` both ways and print what comes of it; exit 1 where they differ."""
-    torch.set_num_threads(
-        1
-    )  # as each worker's: an orthogonal start, for example, has other last bits with more
+    # As each worker has: an orthogonal start, for example, has other last bits with more.
+    torch.set_num_threads(1)
     here = Path(path).resolve()
     verdict = trial.Trials(here.parent).judge(job, here)
     print(f"{verdict.kind}: {verdict.what}\n{verdict.detail}".strip())
