@@ -87,6 +87,7 @@ def test_a_speed_up_with_a_caveat_is_marked_and_says_why(page: Page, recorded: l
     marked.hover()
     expect(page.get_by_role("tooltip", name=caveat)).to_be_visible()
     page.goto(f"/race?jobs={','.join(recorded)}")
+    expect(page.get_by_test_id("figure-race")).to_have_attribute("data-drawn", "true")
     marked = page.get_by_test_id(f"race-row-{recorded[1]}").get_by_role("link", name="1.50x*")
     marked.focus()  # as who has no pointer
     expect(page.get_by_role("tooltip", name=caveat)).to_be_visible()
