@@ -88,10 +88,10 @@ def test_layers_are_named_lit_up_and_kept_by_arrows_and_enter(page: Page, record
     expect(tip).not_to_have_text(first)  # another bin
     page.keyboard.press("ArrowLeft")
     assert tip.inner_text() == first
-    page.keyboard.press("ArrowUp")
-    expect(tip).not_to_have_text(first)  # another layer, or another link
+    page.keyboard.press("ArrowDown")
+    expect(tip).not_to_have_text(first)  # another layer, or the link below: above the uppermost there is none
     # Bytes that belong to no layer light up nothing: the next bin has others, where this one has only such.
-    for key in ("ArrowUp", "ArrowRight") * STEPS_TO_A_LAYER:
+    for key in ("ArrowDown", "ArrowRight") * STEPS_TO_A_LAYER:
         if (layer := tip.get_attribute("data-layer")) != "-1":
             break
         page.keyboard.press(key)
