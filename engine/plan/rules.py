@@ -30,10 +30,11 @@ from engine.plan.layer_rules import (
 from engine.plan.loss_rules import check_worker_loss
 from engine.plan.offload import check_offload, with_offload_words
 from engine.plan.placement_rules import check_placement, settle_workload
-from engine.plan.plan import Plan, Wrapper, replicas
+from engine.plan.plan import LayerPlan, Plan, Wrapper, replicas
 from engine.plan.shares import settle_shares
 from engine.plan.stage_rules import check_stages, warn_of_idle_stages
 from engine.plan.traffic import factors_against_gradient
+from engine.plan.units import sums_in_phases
 from engine.plan.units_of_measure import format_rate
 
 MOST_SERVERS = 1024
@@ -214,13 +215,15 @@ def _shards_have_a_dimension(model: ModelDescription) -> None:
 
 
 def _settle_update_sites(plan: Plan, job: JobSpec) -> Plan:
-    """`auto` becomes the server where there is one, unless the update must see everything, whole tensors, or votes."""
+    """`auto` becomes the server where there is one, unless the update must see everything, whole tensors, or votes, or
+    what the layer's codec makes can be summed in phases, after which both ways move little."""
     reason, _ = why_only_workers_update(job)
     layers, moved = [], False
     for layer in plan.layers:
         site = layer.update
         if site == "auto":
-            site = "server" if is_served(layer) and not only_workers_update(layer, job) else "worker"
+            on_workers = only_workers_update(layer, job) or _would_sum_in_phases(plan, layer)
+            site = "server" if is_served(layer) and not on_workers else "worker"
             moved |= is_served(layer) and bool(reason)
         layers.append(replace(layer, update=site))
     warnings = list(plan.warnings)
@@ -233,6 +236,12 @@ def _settle_update_sites(plan: Plan, job: JobSpec) -> Plan:
             " communication does not overlap the next forward pass."
         )
     return replace(plan, layers=tuple(layers), warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _would_sum_in_phases(plan: Plan, layer: LayerPlan) -> bool:
+    """Whether all workers would sum what the codec makes, if they updated, and nobody chose how servers answer."""
+    phased = CODEC[layer.codec].phases is not None and layer.answers == LayerPlan.answers
+    return phased and sums_in_phases(plan, replace(layer, update="worker"))
 
 
 def _settle_workload(plan: Plan, model: ModelDescription, job: JobSpec) -> Plan:

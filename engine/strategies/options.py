@@ -139,7 +139,8 @@ class ServerOptions(ShardOptions):
     """And what they do."""
 
     update: Literal["auto", "worker", "server"] = "auto"
-    """Where the optimizer runs. `auto`: on the servers unless something needs all gradients at once."""
+    """Where the optimizer runs. `auto`: on the servers, unless something needs all gradients at once
+    or the codec's sums (of `powersgd`) take all workers in where these update."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,9 +67,9 @@ def test_they_count_in_bytes_and_keep_buckets_apart() -> None:
 @pytest.mark.parametrize(
     ("strategy", "options", "back"),
     [
-        ("parameter-server", {"codec": "powersgd", "update": "worker", "servers": 1}, 4 * 2 * 70),
+        ("parameter-server", {"codec": "powersgd", "servers": 1}, 4 * 2 * 70),
         ("tree-allreduce", {"codec": "powersgd", "bucket_bytes": 4800}, 4 * 2 * 70),
-        ("parameter-server", {"codec": "powersgd", "servers": 1}, 4 * 1200 + 12),
+        ("parameter-server", {"codec": "powersgd", "servers": 1, "update": "server"}, 4 * 1200 + 12),
     ],
 )
 def test_bytes_of_factors_follow_from_shapes(strategy: str, options: dict[str, Any], back: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.errors import UserError
-from engine.plan.plan import Servers
+from engine.plan.plan import Plan, Servers
 from engine.strategies import build_plan
 from tests.plans import described, job, made_up, resolved, served
 
@@ -40,6 +40,25 @@ def test_where_messages_are_votes_workers_update() -> None:
     assert not plan.warnings
     with pytest.raises(UserError, match="a server that does not update answers with sums"):
         resolved(MODEL, replace(mine, answers="fp16"), served("l1"), servers=ONE)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "site"),
+    [
+        ("p3", {}, "worker"),
+        ("p3", {"update": "server"}, "server"),
+        ("p3", {"answers": "fp16"}, "server"),
+        ("async-sgd", {}, "server"),
+    ],
+    ids=str,
+)
+def test_where_sums_take_all_workers_in_workers_update(
+    strategy: str, options: dict[str, Any], site: str
+) -> None:
+    """Unless that is said, or how servers answer, or workers drift, so that there is no sum of all."""
+    plan = build_plan(job(strategy, 2, {"codec": "powersgd", **options}), MODEL)
+    assert isinstance(plan, Plan)
+    assert {layer.update for layer in plan.layers} == {site}
 
 
 def test_majorities_are_not_clipped() -> None:

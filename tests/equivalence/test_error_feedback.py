@@ -239,7 +239,7 @@ def coded(run: Run) -> tuple[int, int]:
 
 SERVED: list[tuple[str, int, dict[str, Any]]] = [
     ("parameter-server", 2, {}),
-    ("p3", 3, {"slice_size": 1024}),
+    ("p3", 3, {"slice_size": 1024, "update": "server"}),
     ("parameter-server", 3, {"update": "worker"}),
     ("p3", 2, {"slice_size": 300, "where": "dedicated", "servers": 2}),
     ("async-sgd", 1, {"where": "dedicated"}),
