@@ -242,9 +242,11 @@ def test_where_a_server_updates_a_step_moves_what_the_guide_says() -> None:
     plain = moved()
     assert moved(codec="fp16") == plain * 3 // 4
     assert moved(codec="fp16", answers="fp16") == moved(codec="fp16", update="worker") == plain // 2
-    # dgc has a momentum; with signsgd workers update.
-    served = [codec.name for codec in CODEC if codec.available and codec.name not in ("dgc", "signsgd")]
+    # dgc has a momentum; with signsgd and powersgd workers update.
+    others = ("dgc", "signsgd", "powersgd")
+    served = [codec.name for codec in CODEC if codec.available and codec.name not in others]
     assert all(moved(codec=name) >= plain // 2 for name in served)
+    assert moved(codec="powersgd") < plain // 10
     said = " ".join(read("docs/codecs.md").split())
     assert "with `fp16` a step then moves three quarters of an uncompressed step's bytes" in said
     assert "and with no codec less than half" in said
