@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceback import extract_tb
+from traceback import StackSummary, extract_tb
 
 from engine.errors import TrainingError
 from engine.user_code import what
@@ -26,6 +26,8 @@ _LATE = "Timed out waiting"
 _BACKWARD = ("_engine_run_backward", "unmoved", "all_unmoved")
 """What raises where a backward pass cannot be gone: PyTorch, and for it whoever keeps what it has saved
 (`engine/memory/saving.py`)."""
+_COMPILED = "/torch/_functorch/_aot_autograd/"
+"""What goes backward for PyTorch's engine through what torch.compile has compiled."""
 
 
 def refused_by_pytorch(error: Exception, step: int, *, sharded: bool) -> TrainingError | None:
@@ -55,7 +57,7 @@ def refused_by_pytorch(error: Exception, step: int, *, sharded: bool) -> Trainin
             " reentrant checkpointing of layers brings it about. Call checkpoint with use_reentrant=False, or choose"
             " another strategy"
         )
-    elif frames[-1].name in _BACKWARD:
+    elif _goes_backward(frames):
         message = (
             f"PyTorch could not go backward through step {step}: {said}. Call the model and its loss in a plain"
             " loop under torch.autograd.set_detect_anomaly(True), which names the line of forward that is meant"
@@ -68,3 +70,9 @@ def refused_by_pytorch(error: Exception, step: int, *, sharded: bool) -> Trainin
     else:
         return None
     return TrainingError(message).with_traceback(error.__traceback__)
+
+
+def _goes_backward(frames: StackSummary) -> bool:
+    """Whether PyTorch itself raised the error, on its way backward, and no code of a user's that it called there."""
+    compiled = _COMPILED in frames[-1].filename and any(frame.name == _BACKWARD[0] for frame in frames)
+    return compiled or frames[-1].name in _BACKWARD

@@ -80,6 +80,18 @@ def test_who_writes_to_what_backward_needs_is_told_so_whoever_has_kept_it(kept: 
     assert "in a plain loop" in str(found)
 
 
+def test_who_writes_to_what_compiled_code_needs_is_told_likewise() -> None:
+    layer = nn.Linear(2, 2)
+    layer.compile(backend="aot_eager")
+    y = layer(layer(torch.ones(1, 2))).sum()
+    with torch.no_grad():
+        layer.weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
+        y.backward()
+    found = str(refused_by_pytorch(caught.value, 3, sharded=False))
+    assert "could not go backward through step 3: RuntimeError: one of the variables" in found
+
+
 @pytest.mark.parametrize("why", ["a second time", "modified by an inplace"])
 def test_what_pieces_of_time_do_not_find_again_is_told_likewise(why: str) -> None:
     """A state that was carried into the next step with its graph, say."""
