@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
+import time
 from collections import Counter
 from multiprocessing import active_children
 from pathlib import Path
@@ -13,6 +14,8 @@ from tests.resident import Residents
 
 _LOOKED_THROUGH_AFTER = 100
 """Trials. So long what was there after one may stay in memory."""
+_ENDING_S, _LOOK_S = 10.0, 0.05
+"""How long what was started may take to see that its parent has ended, on a busy machine."""
 
 
 def private_temporaries(folder: Path) -> None:
@@ -43,13 +46,22 @@ class Watch:
 
     def left(self) -> list[str]:
         """What there is besides, in words."""
-        at_home = self._processes.keys() | self._residents.pids
-        found = [f"process {pid}: {name}" for pid, name in _descendants().items() if pid not in at_home]
+        found = [f"process {pid}: {name}" for pid, name in self._strangers().items()]
         found += [f"temporary file {name}" for name in _temporary() - self._temporary]
         more = _open_files() - self._open
         if self._residents.forked != self._forked:  # another resident is some more pipes
             return found
         return found + [f"{count} more open: {kind}" for kind, count in more.items()]
+
+    def _strangers(self) -> dict[int, str]:
+        """Processes that are here besides, and stay: one whose parent has ended may need a moment to see it."""
+        until = time.monotonic() + _ENDING_S
+        while True:
+            at_home = self._processes.keys() | self._residents.pids
+            found = {pid: name for pid, name in _descendants().items() if pid not in at_home}
+            if not found or time.monotonic() > until:
+                return found
+            time.sleep(_LOOK_S)
 
 
 def _descendants() -> dict[int, str]:
