@@ -11,7 +11,7 @@ import { LinkButton } from "../../components/links";
 import { usePageTitle } from "../../components/usePageTitle";
 import { isAtWork, isLive } from "../../lib/jobState";
 import { MOST_COMPARED, MOST_RACERS } from "../../lib/races";
-import { mayChange } from "../../lib/rights";
+import { may, mayChange } from "../../lib/rights";
 import { type JobsFilter, type JobsSearch, jobsFilter } from "../../lib/search";
 import { JobFilters } from "./JobFilters";
 import { JobGroups } from "./JobGroups";
@@ -59,7 +59,13 @@ export function JobsPage() {
       selected={selected}
       onSelect={setSelected}
       onJobs={setJobs}
-      empty={filtered ? "No job matches these filters." : "No jobs yet. Launch the first one."}
+      empty={
+        filtered
+          ? "No job matches these filters."
+          : may(who.role, "member")
+            ? "No jobs yet. Launch the first one."
+            : "No jobs yet."
+      }
     />
   );
   return (

@@ -1,7 +1,8 @@
-import { Skeleton, Stack, Text, Title } from "@mantine/core";
+import { Alert, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useRef, useState } from "react";
+import { ForMembers } from "../../access/ForMembers";
 import {
   datasetsQuery,
   jobQuery,
@@ -27,6 +28,30 @@ const route = getRouteApi("/launch");
 /** A job's or a race's specification as a form, from the service's own schema; empty, or filled from a start, a job, a
  * template or a file. */
 export function LaunchPage() {
+  usePageTitle("Launch");
+  return (
+    <ForMembers otherwise={<LookOnly />}>
+      <Launch />
+    </ForMembers>
+  );
+}
+
+/** What viewers see who came by a link, or whose role was lowered: nothing that they fill in would be taken. */
+function LookOnly() {
+  return (
+    <Stack gap="md">
+      <Title order={1} fz={24}>
+        Launch
+      </Title>
+      <Alert color="yellow" title="Your role is viewer" data-testid="look-only">
+        A viewer looks at everything; planning, launching and racing takes a member. An admin can change your
+        role.
+      </Alert>
+    </Stack>
+  );
+}
+
+function Launch() {
   const search = route.useSearch();
   const { from, template, start, race, again } = search;
   const navigate = route.useNavigate();
@@ -38,7 +63,6 @@ export function LaunchPage() {
   const strategies = useQuery(strategiesQuery);
   const source = useQuery({ ...jobQuery(from ?? ""), enabled: from !== undefined });
   const before = useQuery({ ...rankingsQuery(again ?? ""), enabled: again !== undefined });
-  usePageTitle("Launch");
 
   // A file has no address: it is what the form shows until the address changes.
   const address = formatQuery({ ...search });
