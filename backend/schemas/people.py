@@ -87,7 +87,7 @@ class TokenRequest(Schema):
     scope: Role | None = None
     """The role that whoever shows it has at most. Null: all that its user may, or that who asks may."""
     days: int | None = Field(default=DAYS, ge=1, le=3_650)
-    """After how many days it expires. Null: never."""
+    """After how many days it expires; earlier, where the token that asks for it does. Null: never."""
 
 
 class AuditEntryView(Schema):

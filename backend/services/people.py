@@ -95,8 +95,9 @@ class People:
             return [] if row is None else _tokens(session, row)
 
     def make(self, caller: Caller, asked: schema.TokenRequest) -> schema.NewToken:
-        """A fresh token. Raises Forbidden where it would be somebody else's, or may more than who asks, NotFound for a
-        user that is none, UserError for a scope beyond the user's role, and Conflict for one too many."""
+        """A fresh token, which ends no later than the one that was shown. Raises Forbidden where it would be somebody
+        else's, or may more than who asks, NotFound for a user that is none, UserError for a scope beyond the user's
+        role, and Conflict for one too many."""
         self._check_asked()
         name = asked.user or caller.name
         assert name is not None  # who asks has shown a token
@@ -123,7 +124,7 @@ class People:
                 scope=scope,
                 hash=digest(secret.encode()).hex(),
                 created_unix_ns=now,
-                expires_unix_ns=None if asked.days is None else now + asked.days * DAY_NS,
+                expires_unix_ns=_first_end(session, caller, now, asked.days),
             )
             session.add(row)
             session.flush()
@@ -184,6 +185,13 @@ class People:
 
 def _live(session: Session, name: str) -> User | None:
     return session.scalars(select(User).where(User.name == name, User.removed_unix_ns.is_(None))).first()
+
+
+def _first_end(session: Session, caller: Caller, now: int, days: int | None) -> int | None:
+    """When a token of so many days ends that `caller` makes: else who took a token could keep what it opens."""
+    shown = None if caller.token_id is None else session.get_one(Token, caller.token_id).expires_unix_ns
+    ends = [] if days is None else [now + days * DAY_NS]
+    return min([*ends, *([] if shown is None else [shown])], default=None)
 
 
 def _find(session: Session, name: str) -> User:

@@ -301,6 +301,20 @@ def test_a_token_may_no_more_than_who_makes_it(guarded: FastAPI) -> None:
         assert boss.post("/api/v1/tokens", json=wrong).status_code == 422, wrong
 
 
+def test_a_token_ends_no_later_than_the_one_that_made_it(guarded: FastAPI) -> None:
+    """Who took one could keep for ever what it opened, however soon it ends."""
+    boss = admin(guarded)
+    short = boss.post("/api/v1/tokens", json={"name": "short", "days": 2}).json()
+    taken = who_shows(guarded, short["token"])
+    ends = [
+        taken.post("/api/v1/tokens", json={"name": "x", **asked}).json()["expires_at"]
+        for asked in ({"days": None}, {}, {"days": 3}, {"days": 3, "user": "admin"}, {"days": 1})
+    ]
+    assert ends[:-1] == [short["expires_at"]] * 4
+    assert ends[-1] < short["expires_at"]
+    assert boss.post("/api/v1/tokens", json={"name": "y", "days": None}).json()["expires_at"] is None
+
+
 def test_nobody_revokes_anothers_token_but_an_admin(guarded: FastAPI) -> None:
     hal, ida = (who_shows(guarded, let_in(guarded, name, "member")) for name in ("hal", "ida"))
     (theirs,) = hal.get("/api/v1/tokens").json()
