@@ -19,9 +19,9 @@ from engine.inputs.sharding import global_batch_at, shard
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan
 from tests.averaging import one_after_another
+from tests.equivalence.against_plain import USER_CODE
 from tests.jobs import Run, distance, job, reference, succeed
 
-USER_CODE = Path(__file__).parent / "user_code"
 MOMENTUM = {"name": "sgd", "learning_rate": 0.05, "options": {"momentum": 0.9, "weight_decay": 0.01}}
 BLOCKS: list[tuple[str, dict[str, Any]]] = [
     ("p3", {"slice_size": 30}),

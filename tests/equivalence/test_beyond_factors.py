@@ -16,10 +16,10 @@ from torch import Tensor
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan
 from tests import plain
+from tests.equivalence.against_plain import USER_CODE
 from tests.jobs import describe, distance, job, plan_of, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
-USER_CODE = Path(__file__).parent / "user_code"
 ALL: dict[str, Any] = {"layers": "all"}
 WHOLE_FROM_THE_BEGINNING = {
     "hooked": "its parameters have hooks",

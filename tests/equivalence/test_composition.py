@@ -24,6 +24,7 @@ from engine.plan.plan import Plan, Wrapper
 from engine.plan.updates import OptimizerSpec, ParameterGroupSpec
 from engine.strategies import STRATEGIES, build_plan, strategy
 from engine.strategies.base import Strategy
+from tests.equivalence.against_plain import USER_CODE
 from tests.equivalence.test_synchronous_strategies import OPTIONS
 from tests.jobs import Run, describe, distance, job, reference, succeed
 from tests.pairs import (
@@ -49,7 +50,6 @@ from tests.traffic import assert_declared
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 """Also of tests that start none: what every combination of choices comes to is found once for all, for seconds."""
-USER_CODE = Path(__file__).parent / "user_code"
 STEPS = 4
 DEPTH = 6
 """Of the network for which plans are composed only: deep enough to be cut for every number of workers."""

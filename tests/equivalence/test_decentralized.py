@@ -17,10 +17,10 @@ from engine.models.build import build_model
 from engine.plan.job import JobSpec
 from engine.runtime.worker import seed_everything
 from engine.telemetry import spool
+from tests.equivalence.against_plain import USER_CODE
 from tests.jobs import Run, distance, job, plan_of, reference, succeed
 from tests.traffic import assert_declared
 
-USER_CODE = Path(__file__).parent / "user_code"
 MOMENTUM = {"name": "sgd", "learning_rate": 0.002, "options": {"momentum": 0.9}}
 ADAM = {"name": "adam", "learning_rate": 0.003, "options": {"weight_decay": 1e-3}}
 SLOW = {"stragglers": [{"worker": 1, "factor": 20}]}

@@ -1,14 +1,15 @@
 """Exact class: whatever was once trained wrong without a word, under every strategy that can express it, at 1, 2 and 3
 workers.
 
-Every strategy stands at the setting at which it is exact. All pairs of strategy, case and number of workers are trained
-in `soak`; here stand those that no other test has.
+Every strategy stands at the setting at which it is exact. Every case is trained under every strategy at every number of
+workers in `soak`; here stand those that no other test has.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from torch import Tensor
 from engine.plan.job import EvaluationSpec, JobSpec
 from engine.strategies import STRATEGIES as CATALOGUE
 from tests import plain
-from tests.arrays import covering_rows
 from tests.equivalence.against_plain import USER_CODE
 from tests.jobs import distance, job, reference, run
 
@@ -44,12 +44,14 @@ CASES = {
     "kept pointer": Case(entrypoint="reads:kept", options={"how": "pointer", "when": "late"}),
     "typed constructor": Case(entrypoint="typed:model"),
     "penalty": Case(entrypoint="penalty:model"),
+    "absent gradients": Case(entrypoint="absent:build", options={"depth": 2}),
     "beyond factors": Case(entrypoint="beyond_factors:build"),
     "own modes": Case(entrypoint="own_state:build", evaluates=True),
     "thawed later": Case(entrypoint="thawed:model", options={"built": False}),
     "written": Case(entrypoint="writes:model", options={"how": "clamp", "when": 3}, writes=True),
     "maximal norm": Case(entrypoint="writes:looking", writes=True, one_worker=True),
     "compiled": Case(entrypoint="compiled:part", options={"backend": "aot_eager"}),
+    "compiled as a whole": Case(entrypoint="compiled:whole", options={"backend": "aot_eager"}),
 }
 _BUCKETS, _SLICES = {"bucket_bytes": 4000}, {"slice_size": 300}
 _AVERAGE = {"period": 1, "outer": "sgd", "outer_learning_rate": 1.0, "outer_momentum": 0.0}
@@ -144,7 +146,7 @@ def expected(name: str, workers: int) -> dict[str, Tensor]:
         *ROWS,
         *(
             pytest.param(*row, marks=pytest.mark.soak)
-            for row in covering_rows(list(STRATEGIES), list(CASES), [1, 2, 3])
+            for row in product(STRATEGIES, CASES, (1, 2, 3))
             if row not in ROWS and can_express(*row)
         ),
     ],

@@ -16,10 +16,10 @@ from engine.models.build import build_model
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan
 from engine.runtime.worker import seed_everything
+from tests.equivalence.against_plain import USER_CODE
 from tests.jobs import describe, distance, job, reference, succeed
 from tests.traffic import counted_bytes, declared_bytes
 
-USER_CODE = Path(__file__).parent / "user_code"
 STRATEGIES: dict[str, dict[str, Any]] = {
     "late-multiply": {"bucket_bytes": 500, "layers": "all"},
     "p3+late-multiply": {"slice_size": 50, "layers": "all"},

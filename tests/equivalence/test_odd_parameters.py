@@ -12,15 +12,14 @@ from torch import Tensor
 
 from engine.errors import UserError
 from engine.plan.job import JobSpec
+from tests.equivalence.against_plain import USER_CODE
 from tests.jobs import describe, distance, job, plan_of, reference, succeed
-
-USER_CODE = str(Path(__file__).parent / "user_code")
 
 
 def spec_of(strategy: str, workers: int, **options: Any) -> JobSpec:
     return job(
-        model={"entrypoint": "odd:build", "directory": USER_CODE},
-        data={"entrypoint": "odd:data", "directory": USER_CODE},
+        model={"entrypoint": "odd:build", "directory": str(USER_CODE)},
+        data={"entrypoint": "odd:data", "directory": str(USER_CODE)},
         strategy={"name": strategy, "options": options},
         cluster={"workers": workers},
         training={"steps": 8, "global_batch": 7, "precision": "float64", "micro_batches": 2},

@@ -14,9 +14,8 @@ from engine.errors import UserError
 from engine.models.build import build_model
 from engine.plan.job import JobSpec
 from tests import plain
+from tests.equivalence.against_plain import USER_CODE
 from tests.jobs import distance, job, reference, run, succeed
-
-USER_CODE = Path(__file__).parent / "user_code"
 
 
 def spec_of(model: str, strategy: str, workers: int, **options: Any) -> JobSpec:

@@ -15,18 +15,17 @@ from torch.utils.data import default_collate
 
 from engine.inputs.sharding import global_batch_at
 from engine.plan.job import JobSpec
+from tests.equivalence.against_plain import USER_CODE
 from tests.equivalence.user_code import augmented
 from tests.jobs import distance, job, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
-USER_CODE = str(Path(__file__).parent / "user_code")
-
 
 def spec_of(strategy: str, **options: Any) -> JobSpec:
     return job(
-        model={"entrypoint": "augmented:build", "directory": USER_CODE},
-        data={"entrypoint": "augmented:data", "directory": USER_CODE, "options": options},
+        model={"entrypoint": "augmented:build", "directory": str(USER_CODE)},
+        data={"entrypoint": "augmented:data", "directory": str(USER_CODE), "options": options},
         strategy={"name": strategy},
         cluster={"workers": 1},
         training={"steps": 40, "global_batch": 4, "precision": "float64", "seed": 3},

@@ -15,10 +15,10 @@ from engine.inputs.sharding import global_batch_at, shard
 from engine.models.build import build_model
 from engine.plan.job import JobSpec
 from engine.runtime.worker import seed_everything
+from tests.equivalence.against_plain import USER_CODE
 from tests.equivalence.user_code import changing
 from tests.jobs import distance, job, reference, run, succeed
 
-USER_CODE = Path(__file__).parent / "user_code"
 EIGHT_BY_EIGHT = {"name": "synthetic", "options": {"shape": [1, 8, 8], "samples": 80, "test_samples": 4}}
 """Inputs of either sign, so that `sometimes` uses `odd` on some ranks only, on all and on none."""
 MODELS = {

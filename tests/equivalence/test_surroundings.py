@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.equivalence.against_plain import USER_CODE
 from tests.jobs import job, succeed
 
-USER_CODE = Path(__file__).parent / "user_code"
 WAYS: dict[str, tuple[dict[str, Any], int, int]] = {
     "whole": ({"name": "p3"}, 2, 2),
     "wrapped": ({"name": "ddp"}, 2, 2),

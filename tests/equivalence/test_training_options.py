@@ -22,11 +22,11 @@ from engine.models.build import build_model
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan
 from engine.runtime.worker import seed_everything
+from tests.equivalence.against_plain import USER_CODE
 from tests.jobs import distance, job, plan_of, reference, run, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
-USER_CODE = Path(__file__).parent / "user_code"
 SMALL: dict[str, dict[str, Any]] = {
     "parameter-server": {"split_over": 1000},
     "parameter-server-deferred": {"split_over": 1000},

@@ -15,11 +15,11 @@ from engine.inputs.build import load_dataset
 from engine.inputs.sharding import global_batch_at, shard
 from engine.inputs.task import weight
 from engine.plan.job import JobSpec
+from tests.equivalence.against_plain import USER_CODE
 from tests.jobs import describe, distance, job, reference, run, succeed
 from tests.words import write_text
 
 VOCABULARY = 320
-USER_CODE = Path(__file__).parent / "user_code"
 OPTIONS: dict[str, dict[str, Any]] = {
     "p3": {"slice_size": 300},
     "ring-allreduce-overlap": {"bucket_bytes": 8000},

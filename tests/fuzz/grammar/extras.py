@@ -95,20 +95,21 @@ def clamped(w: Writer, e: Extra) -> None:
         f"{value}.mul_(0.99)",
         f"{value}.sub_({value}.mean())",
     )[e.variant % 4]
-    w.writes += [
-        f"if self.training and {w.calls()} > {e.when}:",
-        "    with torch.no_grad():",
-        f"        {write}",
-    ]
+    _written(w, e, write)
 
 
 def written_apart(w: Writer, e: Extra) -> None:
     """Forward writes to a weight what the batch says, from a call on: several workers would no longer agree."""
     value = _weight(w, e).value
+    _written(w, e, f"{value}.add_(0.01 * x.to({value}.dtype).mean())")
+
+
+def _written(w: Writer, e: Extra, write: str) -> None:
+    """Autograd counts the write and does not differentiate it."""
     w.writes += [
         f"if self.training and {w.calls()} > {e.when}:",
         "    with torch.no_grad():",
-        f"        {value}.add_(0.01 * x.to({value}.dtype).mean())",
+        f"        {write}",
     ]
 
 

@@ -29,24 +29,22 @@ def twice(w: Writer, b: Block, part: Part, another: Callable[[], Part]) -> None:
 def branch_by_data(w: Writer, b: Block, part: Part, another: Callable[[], Part]) -> None:
     """Either this layer or another one, or nothing, as the batch's values are."""
     condition = "h.detach().mean() > 0.1" if b.variant % 2 else hooks.batch_sign(w)
-    w.body.append(f"if bool({condition}):")
-    if b.variant % 4 < 2:
-        other = another()
-        w.body += [f"    h = {part.call('h')}", "else:", f"    h = {other.call('h')}"]
-        w.shape = part.out
-    else:
-        w.body.append(f"    h = {fit(part.call('h'), part.out, part.into)}")
+    _either(w, f"bool({condition})", part, another() if b.variant % 4 < 2 else None)
 
 
 def branch_by_step(w: Writer, b: Block, part: Part, another: Callable[[], Part]) -> None:
     """This layer in every second call of forward, in the others another one, or none."""
-    w.body.append(f"if {w.calls()} % 2 == {b.when % 2}:")
-    if b.variant % 2:
-        other = another()
+    _either(w, f"{w.calls()} % 2 == {b.when % 2}", part, another() if b.variant % 2 else None)
+
+
+def _either(w: Writer, condition: str, part: Part, other: Part | None) -> None:
+    """The layer where the condition holds; elsewhere the other one, or none."""
+    w.body.append(f"if {condition}:")
+    if other is None:
+        w.body.append(f"    h = {fit(part.call('h'), part.out, part.into)}")
+    else:
         w.body += [f"    h = {part.call('h')}", "else:", f"    h = {other.call('h')}"]
         w.shape = part.out
-    else:
-        w.body.append(f"    h = {fit(part.call('h'), part.out, part.into)}")
 
 
 def begins_late(w: Writer, b: Block, part: Part, another: Callable[[], Part]) -> None:

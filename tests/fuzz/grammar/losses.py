@@ -100,33 +100,41 @@ def called_twice(w: Writer, n: Network, call: str) -> tuple[str, Lines]:
     ]
 
 
-def attack(w: Writer, n: Network, call: str) -> tuple[str, Lines]:
-    """The loss moves its inputs along a gradient that it takes itself."""
-    if call != "model(inputs)" or w.input_words is not None:
-        return own_entropy(w, n, call)
-    w.features.add("loss: gradient by inputs")
-    return "classes", [
+def _by_inputs(feature: str, lines: list[str]) -> Loss:
+    """A loss that differentiates by its inputs; where these are no single tensor of numbers, cross-entropy."""
+
+    def loss(w: Writer, n: Network, call: str) -> tuple[str, Lines]:
+        if call != "model(inputs)" or w.input_words is not None:
+            return own_entropy(w, n, call)
+        w.features.add(feature)
+        return "classes", lines
+
+    return loss
+
+
+attack = _by_inputs(
+    "loss: gradient by inputs",
+    [
         "if torch.is_grad_enabled():",
         "    moved = inputs.detach().clone().requires_grad_()",
         f"    (grad,) = torch.autograd.grad({_entropy('model(moved)')}, moved)",
         "    inputs = inputs + 0.5 * grad.detach()",
         f"return {_entropy('model(inputs)')}, None",
-    ]
-
-
-def gradient_penalty(w: Writer, n: Network, call: str) -> tuple[str, Lines]:
-    """A gradient is part of the loss, so backward goes through a backward pass."""
-    if call != "model(inputs)" or w.input_words is not None:
-        return own_entropy(w, n, call)
-    w.features.add("loss: double backward")
-    return "classes", [
+    ],
+)
+"""The loss moves its inputs along a gradient that it takes itself."""
+gradient_penalty = _by_inputs(
+    "loss: double backward",
+    [
         "if not torch.is_grad_enabled():",
         f"    return {_entropy('model(inputs)')}, None",
         "inputs = inputs.detach().clone().requires_grad_()",
         f"first = {_entropy('model(inputs)')}",
         "(grad,) = torch.autograd.grad(first, inputs, create_graph=True)",
         "return first + 0.1 * grad.square().sum(), None",
-    ]
+    ],
+)
+"""A gradient is part of the loss, so backward goes through a backward pass."""
 
 
 def inner_step(w: Writer, n: Network, call: str) -> tuple[str, Lines]:
