@@ -6,14 +6,12 @@ Ren et al., "ZeRO-Offload" (2021), section 4. Parameters are updated one after t
     on the host          the update in place; what is kept is a mapped file, whose pages are let go after it
 
 since on the host, device and host are one memory: the second tier is then a disk, as for what is swapped (`disk.py`).
-That writes and reads; this maps, because an optimizer changes in place what it keeps, and a copy of it in memory would
-be what is to be spared. A mapped page counts as the process's own as long as it is touched, so each parameter's are let
-go when it is updated: the system keeps them as it keeps any file, and gives them up when memory is short. The file's
-room is reserved before anything is written to it, so that a full disk is an error with words and no SIGBUS. The file
-has no name: its room is given back when the process ends, however it ends.
+That writes and reads; this maps (`engine/mapped.py`), because an optimizer changes in place what it keeps, and a copy
+of it in memory would be what is to be spared.
 
-Tensors of fewer than OFFLOADED_BYTES stay where they are. The first update of a parameter makes what is kept in memory,
-and moves it then: of one parameter at a time.
+Tensors of fewer than OFFLOADED_BYTES stay where they are. What is kept of a parameter is made in memory, and then
+moved: by most optimizers with the parameter's first update, of one at a time; by those that begin with a value
+(Adagrad) when they are made, of all of their parameters, before there are gradients and activations.
 
 Costs, for each step, the state read and written once through the file's pages; from a device, the gradients out and the
 parameters out and in. The host keeps a pinned twin of each parameter of a device. It loses where a pass takes less time
@@ -25,35 +23,19 @@ copies are not laid beside backward, and no update is delayed by a step.
 
 from __future__ import annotations
 
-import mmap
-import os
-import tempfile
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
 from engine.errors import TrainingError
+from engine.mapped import MappedFile, let_go
 from engine.memory.disk import filesystem
 from engine.plan.updates import OFFLOADED_BYTES, OptimizerSpec
 from engine.state.updates import Away
-
-_GROWTH = 2**20
-"""Bytes that the file grows by, at least; and by a quarter of what it has, so that maps stay few: each takes a
-descriptor."""
-
-
-class _Room(NamedTuple):
-    """A tensor in the file, and where its pages are."""
-
-    tensor: Tensor
-    map: mmap.mmap
-    start: int
-    size: int
 
 
 class OnDisk:
@@ -61,16 +43,9 @@ class OnDisk:
 
     def __init__(self, folder: str) -> None:
         """`folder`: one on a disk."""
-        self._folder = folder
-        self._lock = threading.Lock()
-        self._rooms: dict[tuple[int, str], _Room] = {}
+        self._file = MappedFile(folder)
+        self._rooms: dict[tuple[int, str], Tensor] = {}
         """By identity of a parameter, and slot."""
-        self._file: Any = None
-        """From when something is first kept."""
-        self._map: mmap.mmap | None = None
-        self._begin = self._end = 0
-        """Of what is free in the last map."""
-        self._reserved = 0
 
     def twin(self, parameter: Tensor) -> Tensor:
         """See Away."""
@@ -84,58 +59,33 @@ class OnDisk:
         """See Away. Raises TrainingError where there is no room on the disk."""
         for slot, value in state.items():
             if isinstance(value, Tensor) and value.nbytes >= OFFLOADED_BYTES:
-                room = self._moved((id(parameter), slot), value)
-                state[slot] = room.tensor
-                if hasattr(mmap, "MADV_DONTNEED"):
-                    room.map.madvise(mmap.MADV_DONTNEED, room.start, room.size)
+                state[slot] = self._moved((id(parameter), slot), value)
+                let_go(state[slot])
 
-    def _moved(self, key: tuple[int, str], value: Tensor) -> _Room:
+    def _moved(self, key: tuple[int, str], value: Tensor) -> Tensor:
         room = self._rooms.get(key)
-        if room is not None and room.tensor is value:
+        if room is value:
             return room
-        if room is None or (room.tensor.shape, room.tensor.dtype) != (value.shape, value.dtype):
+        if room is None or (room.shape, room.dtype) != (value.shape, value.dtype):
             room = self._rooms[key] = self._room(value)
         with torch.no_grad():
-            room.tensor.copy_(value)
+            room.copy_(value)
         return room
 
-    def _room(self, value: Tensor) -> _Room:
-        """For one like this."""
-        size = _rounded(value.nbytes)
-        with self._lock:
-            if self._map is None or self._end - self._begin < size:
-                self._grow(_rounded(max(size, _GROWTH, self._reserved // 4)))
-            assert self._map is not None
-            start = self._begin
-            self._begin += size
-            flat = torch.frombuffer(self._map, dtype=value.dtype, count=value.numel(), offset=start)
-            dense = 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
-            laid_out = flat.view(value.shape)
-            if dense == value.numel():  # as the optimizer has laid it out
-                laid_out = flat.as_strided(value.shape, value.stride())
-            return _Room(laid_out, self._map, start, size)
-
-    def _grow(self, size: int) -> None:
+    def _room(self, value: Tensor) -> Tensor:
+        """For one like this, as the optimizer has laid it out."""
+        file = self._file
+        begins = not file.reserved
         try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 - as long as this
-                if filesystem(self._folder) in ("tmpfs", "ramfs"):
-                    print(
-                        f"warning: {self._folder} lies in memory: what is offloaded there saves none",
-                        flush=True,
-                    )
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self._file.fileno(), self._reserved, size)
-            else:
-                self._file.truncate(self._reserved + size)
+            found = file.room(value, as_laid_out=True)
         except OSError as error:
             raise TrainingError(
-                f"{size} bytes of the optimizer's state could not be offloaded to {self._folder}: {error.strerror}."
-                " Make room there, or leave optimizer.offload out"
+                f"{value.nbytes} bytes of the optimizer's state could not be offloaded to {file.folder}:"
+                f" {error.strerror}. Make room there, or leave optimizer.offload out"
             ) from error
-        self._map = mmap.mmap(self._file.fileno(), size, offset=self._reserved)
-        self._begin, self._end = 0, size
-        self._reserved += size
+        if begins and filesystem(file.folder) in ("tmpfs", "ramfs"):
+            print(f"warning: {file.folder} lies in memory: what is offloaded there saves none", flush=True)
+        return found
 
 
 class OnHost:
@@ -175,8 +125,3 @@ def away(optimizer: OptimizerSpec, folder: str, device: torch.device) -> Away | 
 def in_memory(state: Mapping[str, Tensor], optimizer: OptimizerSpec) -> list[Tensor]:
     """Of what an optimizer on the host keeps, what is in no file."""
     return [value for value in state.values() if not (optimizer.offload and value.nbytes >= OFFLOADED_BYTES)]
-
-
-def _rounded(count: int) -> int:
-    """Bytes of whole pages."""
-    return -(-count // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY

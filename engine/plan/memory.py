@@ -6,6 +6,7 @@ memory are not declared.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from engine.axes.codec import CODEC
@@ -76,6 +77,21 @@ def offloaded(plan: Plan | Wrapper, model: ModelDescription, party: Party, job: 
     here = replace(job, optimizer=replace(job.optimizer, offload=False))
     without, with_it = (held(plan, model, party, each)["optimizer state"] for each in (here, job))
     return without - with_it
+
+
+def copied_for_checkpoint(
+    declared: Mapping[str, int], plan: Plan | Wrapper, model: ModelDescription, job: JobSpec
+) -> int:
+    """Bytes of the copy that worker 0, which holds what is `declared`, makes of itself and of the shard beside it for a
+    checkpoint: it is in memory until that is on the disk, while training goes on. 0 where there are no checkpoints."""
+    if job.checkpoint.asked is None:
+        return 0
+    found = sum(declared[part] for part in ("parameters", "optimizer state", "residuals"))
+    if isinstance(plan, Plan) and (
+        drifts(plan.consistency) or any(layer.answers_differences for layer in plan.layers)
+    ):
+        found += declared["server copies"]
+    return found + model.buffer_bytes
 
 
 def state_of_layer(job: JobSpec, layer: LayerDescription) -> int:

@@ -66,9 +66,12 @@ class WorkerMemory:
     peak: Peak
     """The model's step, predicted."""
     declared: dict[str, int]
-    """What the plan declares, for as long as training lasts."""
+    """What the plan declares, for as long as training lasts, and the copy that is made for a checkpoint."""
     beside: int
-    """What it declares beside the model's step: of its server shard, if it has one, and of its codecs."""
+    """What it declares beside the model's step: of its server shard, if it has one, of its codecs, and the copy that is
+    made for a checkpoint."""
+    checkpoint: int
+    """Of that, the copy for a checkpoint, which is there until the checkpoint is on the disk; 0: the job has none."""
     offloaded: int
     """Of the optimizer's state, what is on a disk and not in memory."""
     layers: list[LayerMemory]

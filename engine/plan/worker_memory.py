@@ -15,12 +15,15 @@ from engine.plan.consistency import trains_alone
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.mechanism_options import changed
-from engine.plan.memory import held, offloaded, state_of_layer
+from engine.plan.memory import copied_for_checkpoint, held, offloaded, state_of_layer
 from engine.plan.peak import LayerMemory, Peak, WorkerMemory
 from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import to_plain
 from engine.plan.units_of_measure import format_bytes
 from engine.plan.updates import as_scheduled
+
+COPY = "a checkpoint's copy"
+"""Beside the parts that are held for as long as training lasts."""
 
 
 def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> dict[str, Any]:
@@ -73,8 +76,10 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
 
 def declared_memory(job: JobSpec, plan: Plan, model: ModelDescription) -> tuple[dict[str, int], int]:
     """What the plan declares for worker 0, by part, and how much of that a model's step has not: what is its server
-    shard's, if it has one, and its codecs'."""
+    shard's, if it has one, its codecs', and the copy that is made for a checkpoint."""
     declared = held(plan, model, _first(job, plan), job)
+    if copy := copied_for_checkpoint(declared, plan, model, job):
+        declared[COPY] = copy
     whole = ("parameters", "gradients", "optimizer state")
     chosen = {layer.layer: layer for layer in plan.layers}
     updated = [
@@ -111,6 +116,7 @@ def worker_memory(job: JobSpec, plan: Plan, model: ModelDescription, peak: Peak)
         peak=peak,
         declared=declared,
         beside=beside,
+        checkpoint=declared.get(COPY, 0),
         offloaded=offloaded(plan, model, _first(job, plan), job),
         layers=layers,
         text="",

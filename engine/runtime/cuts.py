@@ -12,7 +12,8 @@ unit before the first contribution behind the cut (`engine/checkpoint/shard_cuts
                   the parameters from which these are
 Schedules and data are where the step says. Not captured: what a model, a data set or a loss keeps in attributes of
 Python, and generators that they have made themselves.
-Memory: one more copy of what is captured until it is on the disk.
+Memory: one more copy of what is captured until it is on the disk, but for an offloaded optimizer's state, which is
+copied on the disk and read from it a tensor at a time.
 """
 
 from __future__ import annotations
@@ -25,11 +26,10 @@ from functools import partial
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from engine.checkpoint import model_state
-from engine.checkpoint import part as parts
-from engine.checkpoint.part import Part
+from engine.checkpoint.part import Opened, Part
 from engine.checkpoint.preemption import Preemption
 from engine.checkpoint.rhythm import Rhythm, Word, first_meeting
 from engine.checkpoint.shard_cuts import ShardCuts
@@ -93,10 +93,10 @@ def shard_cuts(launch: Launch, index: int, units: Mapping[int, object]) -> Shard
     return ShardCuts(writer, every=every, units=units.keys(), first=launch.resumed or 0)
 
 
-def saved_shard(launch: Launch, index: int) -> dict[str, Tensor]:
+def saved_shard(launch: Launch, index: int) -> Opened:
     """What a shard goes on from, where the attempt goes on."""
     assert launch.resumed is not None
-    return parts.read(launch.cuts().part(launch.resumed, shard_part(index))).tensors
+    return Opened(launch.cuts().part(launch.resumed, shard_part(index)))
 
 
 class Noting(Protocol):
@@ -131,12 +131,12 @@ class Saved:
         step = launch.resumed
         assert step is not None
         store = launch.cuts()
-        self._own = parts.read(store.part(step, worker_part(rank)))
+        self._own = Opened(store.part(step, worker_part(rank)))
         self.step: int = json.loads(self._own.texts[DONE]).get("steps", step)
         """Its own, where workers drift."""
         self.version = 0 if drifts(launch.consistency) else self.step
         """The step for which it holds parameters; where workers drift it asks for them."""
-        self._common = self._own if rank == 0 else parts.read(store.part(step, worker_part(0)))
+        self._common = self._own if rank == 0 else Opened(store.part(step, worker_part(0)))
         self._optimizer = self._own if trains_alone(launch.consistency) else self._common
 
     @torch.no_grad()
@@ -160,7 +160,7 @@ class Saved:
             exchange.load(self._own.under(f"exchange-{position}"), self.step)
 
     def begin(self, first: int, model: nn.Module, device: torch.device, recorder: Noting) -> Done:
-        """The last thing before training: nothing is drawn until then. Lets go of what has been read."""
+        """The last thing before training: nothing is drawn until then, and nothing is read after it."""
         if self._own is self._common:
             recorder.metric(RESUMED, self.step, self.step)
         model_state.give_modes(model, self._own.texts[MODEL])
@@ -168,7 +168,8 @@ class Saved:
         said = json.loads(self._own.texts[DONE])
         last = said["last"]
         print(f"training goes on from the checkpoint of step {self.step}", flush=True)
-        self._own = self._common = self._optimizer = Part()
+        self._own.close()
+        self._common.close()
         return Done(steps=self.step, samples=said["samples"], last=None if last is None else Measured(*last))
 
 

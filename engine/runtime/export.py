@@ -126,7 +126,7 @@ class SavedCut:
                 found[name].view(-1)[segment.start : segment.stop] = held
         return found
 
-    def _served(self) -> Iterator[tuple[Unit, dict[str, Tensor]]]:
+    def _served(self) -> Iterator[tuple[Unit, Mapping[str, Tensor]]]:
         """Each unit that a server updates, and what it has of it."""
         if isinstance(self._launch.plan, Wrapper):
             return

@@ -61,7 +61,8 @@ def make_shard(
         cuts=shard_cuts(launch, index, choices),
     )
     if launch.resumed is not None and choices:
-        shard.load(saved_shard(launch, index), launch.resumed)
+        with saved_shard(launch, index) as saved:
+            shard.load(saved.tensors, launch.resumed)
     return shard
 
 

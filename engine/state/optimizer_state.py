@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -27,9 +27,14 @@ def state_of(optimizer: torch.optim.Optimizer, named: Mapping[str, Tensor]) -> d
 
 
 def load_state(
-    optimizer: torch.optim.Optimizer, named: Mapping[str, Tensor], state: Mapping[str, Tensor]
+    optimizer: torch.optim.Optimizer,
+    named: Mapping[str, Tensor],
+    state: Mapping[str, Tensor],
+    loaded: Callable[[str], None] = lambda name: None,
 ) -> None:
-    """Go on from `state_of` the same tensors, of which copies are kept. Raises KeyError for one that is not there."""
+    """Go on from `state_of` the same tensors, of which copies are kept. `loaded(name)` is told when all that is kept
+    for one of `named` is there, before anything of the next one is asked for. Raises KeyError for one that is not
+    there."""
     counts_on_device = {
         id(parameter): bool(group.get("fused") or group.get("capturable"))
         for group in optimizer.param_groups
@@ -37,9 +42,15 @@ def load_state(
     }
     for parameter in named.values():
         optimizer.state.pop(parameter, None)
-    for full, held in state.items():
+    slots: dict[str, list[str]] = {}
+    for full in state:
         name, _, slot = full.rpartition("/")
+        slots.setdefault(name, []).append(slot)
+    for name, mine in slots.items():
         parameter = named[name]
-        # As torch does: it counts steps on the host, unless a kernel on the device does.
-        there = slot not in SCALAR_STATE or counts_on_device[id(parameter)]
-        optimizer.state[parameter][slot] = held.to(parameter.device if there else "cpu", copy=True)
+        for slot in mine:
+            # As torch does: it counts steps on the host, unless a kernel on the device does.
+            there = slot not in SCALAR_STATE or counts_on_device[id(parameter)]
+            device = parameter.device if there else "cpu"
+            optimizer.state[parameter][slot] = state[f"{name}/{slot}"].to(device, copy=True)
+        loaded(name)

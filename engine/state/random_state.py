@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def state(device: torch.device) -> dict[str, Tensor]:
     return found
 
 
-def load(found: dict[str, Tensor], device: torch.device) -> None:
+def load(found: Mapping[str, Tensor], device: torch.device) -> None:
     """Go on from `state()`."""
     others = json.loads(found[_OTHERS].numpy().tobytes())
     version, internal, gauss = others["python"]

@@ -111,12 +111,14 @@ class Updater:
         self._away = away
         self._twin: dict[int, Tensor] = {id(p): p if away is None else away.twin(p) for p in named.values()}
         """By a parameter's identity: what the optimizer has in its place."""
-        self._parameters = list(named.values())
+        self._parameters = dict(named)
         self._named = {name: self._twin[id(p)] for name, p in named.items()}
         self._optimizer = build_optimizer(spec, self._named.items())
         self._step = _bare_step(self._optimizer)
         self._all = [(group, group["params"]) for group in self._optimizer.param_groups]
         self._group_of = {id(p): group for group, parameters in self._all for p in parameters}
+        for parameter in self._parameters.values():
+            self._keep(parameter)
 
     def update(self, hyper: Hyper, chosen: Iterable[Parameter] | None = None) -> None:
         """One step of all parameters, or of the `chosen` ones; those without gradient are left alone, decay included.
@@ -126,7 +128,7 @@ class Updater:
         numbers."""
         apply_hyper(self._optimizer, hyper)
         if self._away is not None:
-            self._update_away(self._away, self._parameters if chosen is None else chosen)
+            self._update_away(self._away, self._parameters.values() if chosen is None else chosen)
             return
         with nullcontext() if chosen is None else self._only(chosen):
             self._take_step()
@@ -172,9 +174,7 @@ class Updater:
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state()` of the same parameters."""
-        load_state(self._optimizer, self._named, state)
-        for parameter in self._parameters:
-            self._keep(parameter)
+        load_state(self._optimizer, self._named, state, lambda name: self._keep(self._parameters[name]))
 
     def slot(self, parameter: Parameter, slot: str) -> Tensor | None:
         """A tensor that the optimizer keeps for `parameter`; None where it keeps none yet."""
@@ -190,7 +190,7 @@ class Updater:
             twin = self._twin[id(parameter)]
             device = torch.device("cpu") if slot in SCALAR_STATE else twin.device
             self._optimizer.state[twin][slot] = value.to(device, copy=True)
-            self._keep(parameter)
+        self._keep(parameter)
 
 
 def _bare_step(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
@@ -233,6 +233,7 @@ class PieceUpdater:
             spec = replace(spec, options={**spec.options, "foreach": False})
         self._optimizer = build_optimizer(spec, zip(names, self._parameters, strict=True))
         self._step = _bare_step(self._optimizer)
+        self._keep_all()
 
     def update(self, gradients: Sequence[Tensor | None], hyper: Hyper) -> None:
         """One step; pieces without gradient are left alone, decay included."""
@@ -245,7 +246,7 @@ class PieceUpdater:
             raise _refused(self._optimizer, error) from error
         for parameter in self._parameters:
             parameter.grad = None
-        self._keep()
+        self._keep_all()
 
     def state(self) -> dict[str, Tensor]:
         """Views of what the optimizer goes on from, by the piece's position and slot."""
@@ -253,14 +254,20 @@ class PieceUpdater:
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Go on from `state()` of the same pieces."""
-        load_state(self._optimizer, self._by_position, state)
-        self._keep()
+        load_state(
+            self._optimizer,
+            self._by_position,
+            state,
+            lambda position: self._keep(self._parameters[int(position)]),
+        )
 
-    def _keep(self) -> None:
-        if self._away is not None:
-            for parameter in self._parameters:
-                if parameter in self._optimizer.state:
-                    self._away.keep(parameter, self._optimizer.state[parameter])
+    def _keep_all(self) -> None:
+        for parameter in self._parameters:
+            self._keep(parameter)
+
+    def _keep(self, parameter: Tensor) -> None:
+        if self._away is not None and parameter in self._optimizer.state:
+            self._away.keep(parameter, self._optimizer.state[parameter])
 
     @property
     def _by_position(self) -> dict[str, Tensor]:

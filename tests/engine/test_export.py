@@ -23,6 +23,8 @@ from engine.errors import UserError
 from engine.exchange.room import rooms_of, states_of
 from engine.launch import Launch, ended_steps, shard_part, write_json
 from engine.models.build import build_model
+from engine.plan.plan import Plan
+from engine.plan.worker_memory import COPY, declared_memory
 from engine.runtime import export
 from engine.runtime.cuts import Held, WorkerCuts
 from engine.runtime.evaluation import write_state
@@ -199,6 +201,10 @@ def test_the_state_of_an_optimizer_on_workers_is_pytorchs(tmp_path: Path) -> Non
             parameter.grad = found.get(name)
         updater.update(hyper.at(step))
     cut(launch, [own, own], Held(updater=updater))
+    assert isinstance(launch.plan, Plan)
+    declared, _ = declared_memory(launch.job, launch.plan, launch.model)
+    written = (launch.cuts().place(STEP) / "worker-0.safetensors").stat().st_size
+    assert 0 < written - declared[COPY] < 24_000, "random states and names are not predicted"
     goes_on(exported(launch, "optimizer"), model, optimizer)
 
 

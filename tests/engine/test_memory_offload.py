@@ -13,7 +13,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from engine.checkpoint import part as parts
+from engine.checkpoint.part import Part
 from engine.errors import TrainingError, UserError
+from engine.mapped import folder_of
 from engine.memory.offload import OnDisk, OnHost, in_memory
 from engine.plan.cluster import parties
 from engine.plan.memory import held, offloaded
@@ -116,10 +119,10 @@ def test_training_goes_on_from_a_saved_state(tmp_path: Path) -> None:
             parameter.grad = torch.randn_like(parameter)
         first.update(as_they_are(spec), list(begun.values())[:1] if step == 1 else None)
     saved = {name: value.clone() for name, value in first.state().items()}
-    reserved = tier._reserved
+    reserved = tier._file.reserved
     first.load(saved)
     assert equal(saved, first.state())
-    assert tier._reserved == reserved
+    assert tier._file.reserved == reserved
     assert in_memory(first.state(), spec) == [v for v in first.state().values() if v.nbytes < OFFLOADED_BYTES]
     stepped(spec, first, begun, first=2)
     assert equal({**named}, {**begun})
@@ -127,17 +130,15 @@ def test_training_goes_on_from_a_saved_state(tmp_path: Path) -> None:
 
 def test_an_average_of_states_takes_their_place(tmp_path: Path) -> None:
     """As where workers average what their optimizers keep."""
-    spec = spec_of("adam")
-    named = parameters("adam")
-    updater = Updater(spec, named, OnDisk(str(tmp_path)))
-    weight = named["a.weight"]
+    weight = nn.Parameter(torch.randn(256, 256))
+    updater = Updater(spec_of("adam"), {"weight": weight}, OnDisk(str(tmp_path)))
     assert updater.slot(weight, "exp_avg") is None
     for value in (1.0, 2.0):
-        updater.set_slot(weight, "exp_avg", torch.full(SHAPES["a.weight"], value))
+        updater.set_slot(weight, "exp_avg", torch.full((256, 256), value))
+        assert (resident(tmp_path) or 0) < weight.nbytes, "pages are let go, also of what was there before"
         found = updater.slot(weight, "exp_avg")
         assert found is not None
         assert bool((found == value).all())
-        assert resident(tmp_path) is not None
 
 
 def resident(folder: Path) -> int | None:
@@ -174,12 +175,53 @@ def test_the_file_has_no_name_and_its_pages_are_let_go(tmp_path: Path) -> None:
     assert (resident(tmp_path) or 0) >= sum(v.nbytes for v in state.values() if v.nbytes >= OFFLOADED_BYTES)
 
 
+def test_a_checkpoint_holds_one_tensor_of_the_state_at_a_time(tmp_path: Path) -> None:
+    """The copy that is made, the file that is written of it, and the state of who goes on from that."""
+    spec, size = spec_of("adagrad"), 256 * 256 * 4
+    named = {f"{number}": nn.Parameter(torch.randn(256, 256)) for number in range(6)}
+    updater = Updater(spec, named, OnDisk(str(tmp_path)))
+    assert (resident(tmp_path) or 0) < size, "an optimizer that begins with a value begins on the disk"
+    for parameter in named.values():
+        parameter.grad = torch.randn_like(parameter)
+    updater.update(as_they_are(spec))
+    part = Part()
+    part.put("optimizer", updater.state())
+    assert (resident(tmp_path) or 0) < size
+    assert {folder_of(held) for held in part.tensors.values() if held.nbytes >= OFFLOADED_BYTES} == {
+        str(tmp_path)
+    }
+    parts.write(part, tmp_path / "part")
+    assert (resident(tmp_path) or 0) < size
+    again = Updater(spec, named, OnDisk(str(tmp_path)))
+    with parts.Opened(tmp_path / "part") as found:
+        again.load(found.under("optimizer"))
+    assert (resident(tmp_path) or 0) < size
+    assert equal(updater.state(), again.state())
+    updater.update(as_they_are(spec))
+    assert all(torch.equal(part.tensors[f"optimizer/{n}"], v) for n, v in again.state().items()), (
+        "a cut stays as it was while training goes on"
+    )
+
+
+def test_a_disk_that_has_no_room_for_the_copy_costs_the_checkpoint_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    updater = Updater(spec_of("adagrad"), parameters("adagrad"), OnDisk(str(tmp_path)))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    part = Part()
+    part.put("optimizer", updater.state())
+    with pytest.raises(OSError, match=r"no room for a copy of .*No space left"):
+        parts.write(part, tmp_path / "part")
+    assert not (tmp_path / "part").exists()
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_a_full_disk_is_said_before_anything_is_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     monkeypatch.setattr(os, "posix_fallocate", full)
     named = parameters("adam")
     updater = Updater(spec_of("adam"), named, OnDisk(str(tmp_path)))

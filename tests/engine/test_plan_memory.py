@@ -14,7 +14,7 @@ from engine.plan.cluster import parties
 from engine.plan.inputs import Input
 from engine.plan.memory import held
 from engine.plan.plan import Plan
-from engine.plan.worker_memory import request_for
+from engine.plan.worker_memory import COPY, declared_memory, request_for
 from engine.strategies import build_plan
 from tests.plans import built, described, job, made_up, planned, trainable_bytes
 
@@ -131,6 +131,31 @@ def test_servers_hold_what_the_optimizer_keeps() -> None:
     assert sum(served(schedule=one_cycle)) == 4 * elements, "the schedule moves the momentum"
     still = {"name": "one-cycle", "options": {"max_lr": 0.1, "cycle_momentum": False}}
     assert sum(served(schedule=still)) == 0
+
+
+def test_a_checkpoint_is_a_copy_of_what_is_in_memory() -> None:
+    """Of the state of an offloaded optimizer none; where workers drift, also of what the server beside them has."""
+    model = made_up((60_000, 40), (200_000,))
+    adam = {"name": "adam", "learning_rate": 0.1}
+
+    def copy(strategy: str, **changes: Any) -> int:
+        spec = job(strategy, 2, checkpoint={"every_steps": 5}, **changes)
+        plan = build_plan(spec, model)
+        assert isinstance(plan, Plan)
+        declared, beside = declared_memory(spec, plan, model)
+        assert beside >= declared[COPY]
+        return declared[COPY]
+
+    size = 4 * 260_040
+    assert copy("ring-allreduce-overlap") == size
+    assert copy("ring-allreduce-overlap", optimizer=adam) == 3 * size + 4 * 3
+    assert copy("ring-allreduce-overlap", optimizer={**adam, "offload": True}) == size + 2 * 4 * 40 + 4 * 3
+    own = copy("async-sgd")
+    assert size < own < 2 * size, "and the half that the server beside worker 0 has"
+    spec = job("ring-allreduce-overlap", 2)
+    plan = build_plan(spec, model)
+    assert isinstance(plan, Plan)
+    assert COPY not in declared_memory(spec, plan, model)[0]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ const view: MemoryView = {
     },
     declared: { parameters: 2 ** 19 },
     beside: 2 ** 20,
+    checkpoint: 2 ** 18,
     offloaded: 0,
     layers: [{ layer: "0", kind: "Conv2d", activations: "recompute", declared: 1024, saved: 2 ** 19 }],
     text: "",
@@ -36,7 +37,12 @@ test("the highest moment is said with its layer and the pass's samples", () => {
 
 test("what it is made of adds up to the total, the largest first", () => {
   const parts = madeOf(view);
-  expect(parts.map(([name]) => name)).toEqual(["activations", "servers and codecs", "parameters"]);
+  expect(parts.map(([name]) => name)).toEqual([
+    "activations",
+    "servers and codecs",
+    "parameters",
+    "a checkpoint's copy",
+  ]);
   expect(parts.reduce((sum, [, bytes]) => sum + bytes, 0)).toBe(view.memory.total);
 });
 
