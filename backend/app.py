@@ -15,8 +15,10 @@ from backend.api.dates import Dates
 from backend.api.deps import problems as problem_responses
 from backend.api.gate import Gate
 from backend.api.guard import Guard
+from backend.api.measured import Measured
 from backend.api.methods import Methods
 from backend.api.recorder import Recorder
+from backend.services.measures import Measures
 from backend.services.start import started
 from backend.settings import Settings
 from backend.version import program_version
@@ -28,10 +30,11 @@ MAX_BODY_BYTES = 1 << 20
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application. Everything that runs begins with its lifespan and ends with it."""
     settings = settings or Settings()
+    measures = Measures()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with started(settings, settings.address) as context:
+        async with started(settings, settings.address, measures) as context:
             app.state.context = context
             yield
 
@@ -53,6 +56,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(Recorder)
     app.add_middleware(Gate)
     app.add_middleware(Guard, hosts=settings.hosts, any_ip=settings.for_others, max_json_bytes=MAX_BODY_BYTES)
+    app.add_middleware(Measured, measures=measures)
     problems.install(app)
     document.install(app)
     app.include_router(router.build(), max_body_size=MAX_BODY_BYTES)

@@ -69,6 +69,9 @@ LEAST: Mapping[str, Role] = {
     "list_figures": "viewer",
     "show_job_schema": "viewer",
     "follow_notices": "viewer",
+    "scrape_metrics": "viewer",
+    "export_tables": "viewer",
+    "export_race_tables": "viewer",
     # one's own tokens
     "list_tokens": "viewer",
     "make_token": "viewer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from anyio import to_thread
@@ -43,7 +44,8 @@ async def post_batch(
         body = await request.body()
         size = await to_thread.run_sync(needed, body, limiter=threads)
         async with services.unpacked.taken(size):
-            return await to_thread.run_sync(accept, database, attempt, token, body, limiter=threads)
+            store = partial(accept, database, attempt, token, body, services.measures)
+            return await to_thread.run_sync(store, limiter=threads)
 
 
 @router.post("/seal", responses=problems(401, 409, 410, 415))

@@ -36,6 +36,10 @@ class Accepted:
     sequence: int
     repeated: bool
     """It was there already; nothing changed."""
+    events: int = 0
+    """Detailed events in it."""
+    lag_s: float | None = None
+    """From the newest time in it, by the job's clock, until it was received. None: it has no times, or no clock."""
 
 
 def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Accepted:
@@ -101,7 +105,13 @@ def accept(database: Database, attempt_id: int, token: str, body: bytes) -> Acce
         job = session.get_one(Job, current.job_id)
         job.revision += 1
         notify(session, job.id, "telemetry", _news(batch, current, job.revision))
-        return Accepted(party=batch.party, sequence=batch.sequence, repeated=False)
+        return Accepted(
+            party=batch.party,
+            sequence=batch.sequence,
+            repeated=False,
+            events=row.events,
+            lag_s=_lag_s(batch, current.epoch_unix_ns, row.received_unix_ns),
+        )
 
     return database.writer.run(write)
 
@@ -119,6 +129,13 @@ def _check_order(session: Session, batch: wire.Batch) -> None:
             f"of party {batch.party} the next is {due}, and the furthest that is taken {due + MOST_AHEAD}",
             "Send a party's batches in the order of their numbers",
         )
+
+
+def _lag_s(batch: wire.Batch, epoch_unix_ns: int | None, received_unix_ns: int) -> float | None:
+    newest = max(batch.time_range[1], int(batch.table("steps")["end"].max(initial=-1)))
+    if epoch_unix_ns is None or newest < 0:
+        return None
+    return (received_unix_ns - epoch_unix_ns - newest) / 1e9
 
 
 def _layers(session: Session, job_id: str) -> int:

@@ -12,6 +12,7 @@ from backend.ingest import BODIES_BYTES, UNPACKED_BYTES, Room
 from backend.services.access import Access
 from backend.services.audit import Audit
 from backend.services.checkpoints import CheckpointReader
+from backend.services.exports import Exports
 from backend.services.figures import Figures
 from backend.services.held import HeldReader
 from backend.services.inventory import Inventory
@@ -20,6 +21,7 @@ from backend.services.jobs import Jobs
 from backend.services.labels import Labels
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
+from backend.services.measures import Measures
 from backend.services.notices import Hub
 from backend.services.paying import CodecsPaying
 from backend.services.peaks import Peaks
@@ -29,6 +31,7 @@ from backend.services.races import Races
 from backend.services.speed_ups import SpeedUps
 from backend.services.staleness import StalenessReader
 from backend.services.telemetry import Telemetry
+from backend.services.views import Views
 from backend.settings import Settings
 
 INGEST_THREADS = 8
@@ -58,9 +61,12 @@ class Context:
     staleness: StalenessReader
     checkpoints: CheckpointReader
     held: HeldReader
+    exports: Exports
     figures: Figures
     speed_ups: SpeedUps
     hub: Hub
+    views: Views
+    measures: Measures
     ingest_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(INGEST_THREADS))
     """Threads of telemetry's own: requests that wait for figures cannot take them all."""
     bodies: Room = field(default_factory=lambda: Room(BODIES_BYTES))

@@ -8,6 +8,7 @@ from backend import ingest
 from backend.db import Database
 from backend.ingest import MAX_BODY_BYTES, needed
 from backend.schemas.ingest import Accepted, Sealed
+from backend.services.measures import Measures
 
 __all__ = ["MAX_BODY_BYTES", "accept", "authorize", "needed", "seal"]
 
@@ -18,9 +19,12 @@ def authorize(database: Database, attempt: int, token: str) -> None:
         ingest.authorize(session, attempt, token)
 
 
-def accept(database: Database, attempt: int, token: str, body: bytes) -> Accepted:
-    """Store one batch; see `backend.ingest.accept`."""
-    return Accepted(**vars(ingest.accept(database, attempt, token, body)))
+def accept(database: Database, attempt: int, token: str, body: bytes, measures: Measures) -> Accepted:
+    """Store one batch, and count it; see `backend.ingest.accept`."""
+    found = ingest.accept(database, attempt, token, body)
+    if not found.repeated:
+        measures.stored(found.events, found.lag_s)
+    return Accepted(party=found.party, sequence=found.sequence, repeated=found.repeated)
 
 
 def seal(database: Database, attempt: int, token: str, last_sequences: Mapping[int, int]) -> Sealed:

@@ -22,6 +22,7 @@ from backend.services.context import Context
 from backend.services.describing import Allowance
 from backend.services.descriptions import Descriptions
 from backend.services.drawing import Drawing
+from backend.services.exports import Exports
 from backend.services.figures import Figures
 from backend.services.held import HeldReader
 from backend.services.inventory import Inventory
@@ -30,6 +31,7 @@ from backend.services.jobs import Jobs
 from backend.services.labels import Labels
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
+from backend.services.measures import Measures
 from backend.services.notices import Hub
 from backend.services.paying import CodecsPaying
 from backend.services.peaks import Peaks
@@ -50,9 +52,9 @@ from engine.benchmarks.harness.machine import commit
 
 
 @asynccontextmanager
-async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
+async def started(settings: Settings, address: str, measures: Measures) -> AsyncIterator[Context]:
     """Everything running; stopped again in reverse order. `address` is where programs on this
-    machine reach us."""
+    machine reach us; `measures` counts what this server does."""
     async with AsyncExitStack() as stack:
         stack.enter_context(lock.held(settings.data_dir, address))
         stack.enter_context(lock.database_held(settings.url, address))
@@ -134,9 +136,12 @@ async def started(settings: Settings, address: str) -> AsyncIterator[Context]:
             staleness=StalenessReader(database),
             checkpoints=CheckpointReader(database),
             held=HeldReader(database),
+            exports=Exports(database),
             figures=Figures(database, views, drawing, races.verdict_on),
             speed_ups=speed_ups,
             hub=hub,
+            views=views,
+            measures=measures,
         )
 
 
