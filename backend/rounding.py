@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.telemetry.comparison import TIMES
-from engine.telemetry.estimates import MOST
+from engine.telemetry.estimates import MOST_MISSING
 
 STEP_TIME = "{:.2f} ms"
 """Times of an iteration and of its parts."""
@@ -45,9 +45,9 @@ def counted(count: int, what: str) -> str:
 
 
 def missing_words(missing: int | None, what: str) -> str:
-    """`2 more rounds would probably tell`, where there are too few. None: more than MOST in all."""
+    """`2 more rounds would probably tell`, where there are too few. None: more than MOST_MISSING."""
     if missing is None:
-        return f"it would take more than {MOST} {what}s"
+        return f"it would take more than {MOST_MISSING} more {what}s"
     return f"{counted(missing, f'more {what}')} would probably tell"
 
 

@@ -90,7 +90,7 @@ class Placed:
     """Whether there are too few blocks to tell: it is not `worse`, and may be behind by more than MATTERS."""
     missing: int | None = None
     """If `unsure`: with so many more blocks that differ as these do, it would be `worse`, or known not to be behind by
-    more than MATTERS. None: with more than a race may have."""
+    more than MATTERS. None: with more than `MOST_MISSING`."""
 
 
 @dataclass(frozen=True, kw_only=True)

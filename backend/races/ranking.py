@@ -66,7 +66,7 @@ class Standing:
     """Whether there are too few blocks to tell: it may be slower than the fastest by more than NEAR, or not at all."""
     missing: int | None
     """If `unsure`: with so many more blocks that differ as these do, somebody could tell. None: with more than
-    a race may have (`MOST`)."""
+    MOST_MISSING."""
     speed_up: float | None
     """The baseline's iteration time over its own; None where the two are not compared, and of the baseline itself."""
     speed_up_interval: Interval | None

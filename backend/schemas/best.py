@@ -31,8 +31,7 @@ class BestPlace(Schema):
     """Whether there are too few rounds to tell: it is not `worse`, and its interval leaves room for a difference that
     matters: 5 % of speed, 1 point of accuracy, or 0.05 of loss."""
     missing: int | None
-    """If `unsure`: so many more rounds that differ as these do would tell. Null: more than a race
-    may have, which is 50 in all."""
+    """If `unsure`: so many more rounds that differ as these do would tell. Null: more than 100."""
 
 
 class Criterion(Schema):

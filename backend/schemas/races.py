@@ -91,8 +91,7 @@ class Standing(Schema):
     """Whether there are too few rounds to tell: it is not `significant`, and its interval leaves room for more than
     5 %. Never with fewer than three rounds, which tell nothing."""
     missing: int | None = None
-    """If `unsure`: so many more rounds that differ as these do would tell. Null: more than a race
-    may have, which is 50 in all."""
+    """If `unsure`: so many more rounds that differ as these do would tell. Null: more than 100."""
     speed_up: float | None = None
     """How many times as fast it is as the baseline, the race's first member, over the rounds that both ran. Null: the
     two are not compared; of the baseline itself."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backend.races.spec import FEWEST_ROUNDS, MOST_ROUNDS, MemberSpec, RaceSpec
-from backend.rounding import SPEED_UP, most_missing
+from backend.rounding import SPEED_UP
 from backend.schemas.races import Condition, Ranking, Standing, Suggestion
 from backend.services.crossings import Crossing, said
 from engine.plan.units_of_measure import parse_rate
@@ -123,12 +123,10 @@ def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
         first, second = ranked[:2]
         if not second.significant and (second.times_fastest or 1) >= 1 + SMALLEST:
             more = min(max(FEWEST_ROUNDS, 2 * spec.rounds), MOST_ROUNDS)
-            unsure = [standing for standing in ranked[1:] if standing.unsure]
             if second.unsure:
-                missing = most_missing(standing.missing for standing in unsure)  # as the verdict says
-                if missing is None:
+                if second.missing is None or second.rounds + second.missing > MOST_ROUNDS:
                     continue  # no race would tell
-                more = second.rounds + missing
+                more = second.rounds + second.missing
             where = f"at {one.condition}, " if one.condition else ""
             reason = (
                 f"{where}{first.name} is {SPEED_UP.format(second.times_fastest)} as fast as {second.name}, which may "

@@ -12,9 +12,8 @@ FEWEST = 3
 """Values that an interval of their mean takes: of two it may be a million times as wide as the mean."""
 ERROR = 0.05
 """Probability of an interval that does not cover the true value."""
-MOST = 50
-"""Values that are measured of one thing at most, as a race has rounds at most: it is not told how many more than that
-would do."""
+MOST_MISSING = 100
+"""Further values; it is not told whether so many more would do, or a thousand."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import stdtrit
 
-from engine.telemetry.estimates import ERROR, FEWEST, MOST, Interval
+from engine.telemetry.estimates import ERROR, FEWEST, MOST_MISSING, Interval
 
 
 def interval_of_mean(
@@ -26,8 +26,8 @@ def interval_of_mean(
 
 def missing_values(interval: Interval, count: int, reach: float, error: float = ERROR) -> int | None:
     """How many more values, if they spread as these `count` do, until the interval of their mean reaches less than
-    `reach` to each side; None where MOST in all are not enough."""
+    `reach` to each side; None where MOST_MISSING are not enough."""
     spread = (interval[1] - interval[0]) / 2 * math.sqrt(count) / float(stdtrit(count - 1, 1 - error / 2))
-    counts = np.arange(count + 1, MOST + 1)
+    counts = count + np.arange(1, MOST_MISSING + 1)
     enough = np.flatnonzero(stdtrit(counts - 1, 1 - error / 2) * spread / np.sqrt(counts) < reach)
     return int(enough[0]) + 1 if len(enough) else None

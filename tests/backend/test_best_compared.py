@@ -237,7 +237,7 @@ def test_of_speeds_rounds_are_missing_and_sometimes_more_than_anybody_runs() -> 
     wild = rounds(*(run(0.5, 0.6, pace=pace) for pace in (300, 30, 110)))
     found = by_name({0: one, 1: wild})["speed"]
     assert found.unsure[0].missing is None
-    assert "it would take more than 50 rounds" in verdict(found, NAMES, "accuracy", running=False)
+    assert "it would take more than 100 more rounds" in verdict(found, NAMES, "accuracy", running=False)
 
 
 def test_after_equally_many_samples_nobody_knows_who_is_ahead_of_whom() -> None:
