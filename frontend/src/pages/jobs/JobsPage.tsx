@@ -11,7 +11,7 @@ import { LinkButton } from "../../components/links";
 import { usePageTitle } from "../../components/usePageTitle";
 import { isAtWork, isLive } from "../../lib/jobState";
 import { MOST_COMPARED, MOST_RACERS } from "../../lib/races";
-import { mayChange } from "../../lib/rights";
+import { may, mayChange } from "../../lib/rights";
 import { type JobsFilter, type JobsSearch, jobsFilter } from "../../lib/search";
 import { JobFilters } from "./JobFilters";
 import { JobGroups } from "./JobGroups";
@@ -51,6 +51,8 @@ export function JobsPage() {
   };
   const filter = jobsFilter(search);
   const filtered = Object.values(filter).some((value) => value !== undefined);
+  // Who may only look is not told to launch.
+  const none = may(who.role, "member") ? "No jobs yet. Launch the first one." : "No jobs yet.";
   const list = (which: JobsFilter) => (
     <JobList
       filter={which}
@@ -59,7 +61,7 @@ export function JobsPage() {
       selected={selected}
       onSelect={setSelected}
       onJobs={setJobs}
-      empty={filtered ? "No job matches these filters." : "No jobs yet. Launch the first one."}
+      empty={filtered ? "No job matches these filters." : none}
     />
   );
   return (
