@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from backend.rounding import SPEED_UP, missing_words, number
+from backend.races.missing import missing_words, more_rounds
+from backend.rounding import SPEED_UP, number
 from backend.schemas.best import BestCurve, BestPlace, Criterion, RaceBest
 
 HEAD = ("value", "95 %", "behind", "interval", "verdict")
@@ -30,7 +31,8 @@ def _row(best: RaceBest, criterion: Criterion, place: BestPlace) -> tuple[str, .
         if place.worse:
             said = "behind"
         elif place.unsure:
-            said = f"too few to tell: {missing_words(place.missing, unit(criterion.name))}"
+            more = more_rounds((place.missing,), criterion.rounds)
+            said = f"too few to tell: {missing_words(more, unit(criterion.name))}"
     return (
         _value(best, criterion, place.value),
         _ends(*(None if end is None else _value(best, criterion, end) for end in (place.low, place.high))),

@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from engine.telemetry.comparison import TIMES
-from engine.telemetry.estimates import MOST_MISSING
 
 STEP_TIME = "{:.2f} ms"
 """Times of an iteration and of its parts."""
@@ -42,16 +39,3 @@ def number(value: float | None, pattern: str = "{:.4g}", none: str = "-") -> str
 def counted(count: int, what: str) -> str:
     """`1 round`, `3 rounds`."""
     return f"{count} {what}{'s' * (count != 1)}"
-
-
-def missing_words(missing: int | None, what: str) -> str:
-    """`2 more rounds would probably tell`, where there are too few. None: more than MOST_MISSING."""
-    if missing is None:
-        return f"it would take more than {MOST_MISSING} more {what}s"
-    return f"{counted(missing, f'more {what}')} would probably tell"
-
-
-def most_missing(missing: Iterable[int | None]) -> int | None:
-    """So many are missing until all are told apart; None where one of them is."""
-    every = list(missing)
-    return None if None in every else max(filter(None, every))

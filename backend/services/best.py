@@ -17,6 +17,7 @@ from backend.figures.speed import Speed, measure
 from backend.lifecycle import State
 from backend.races.criteria import Course as RunCourse
 from backend.races.criteria import Judged, Score, judge, still_rising
+from backend.races.fastest import as_ranked
 from backend.races.field import Cell, conditions
 from backend.races.order import Run
 from backend.races.spec import labels
@@ -78,6 +79,9 @@ class Bests:
         }
         outs = {cell.member for cell in course.outs if cell.condition == number}
         judged = judge(runs, score, outs, reseed=course.spec.reseed)
+        if not any(one.drifts for own in learned.values() for one in own.values()):
+            speed = as_ranked(judged[0], self._standings.ranked(session, course, number), runs)
+            judged = (speed, *judged[1:])
         facts = {member: _mean(one.facts for one in own.values()) for member, own in learned.items() if own}
         every = {one.name: one for one in judged}
         running = course.state == "running"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from backend.best_rows import unit
 from backend.races.criteria import Judged, Name, Placed, Score, Why
+from backend.races.missing import missing_words, more_rounds
 from backend.races.spec import FEWEST_ROUNDS
-from backend.rounding import SHARE, SPEED_UP, counted, missing_words, most_missing
+from backend.rounding import SHARE, SPEED_UP, counted
 from engine.plan.units_of_measure import format_bytes
 
 LEAST_SHARE = 0.03
@@ -138,7 +139,8 @@ def _unsure(judged: Judged, names: Sequence[str]) -> str:
 
 def more(judged: Judged) -> str:
     """`2 more seeds would probably tell`: of everybody of whom there are too few to tell."""
-    return missing_words(most_missing(one.missing for one in judged.unsure), unit(judged.name))
+    found = more_rounds((one.missing for one in judged.unsure), judged.blocks)
+    return missing_words(found, unit(judged.name))
 
 
 def _count(judged: Judged) -> str:

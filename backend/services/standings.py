@@ -88,31 +88,9 @@ class Standings:
     def ranking_under(self, session: Session, course: Course, number: int, why: Why) -> schema.Ranking:
         """The one of the condition with that number."""
         spec, names, condition = course.spec, labels(course.spec.members), conditions(course.spec)[number]
-        own: dict[int, dict[int, models.Job]] = defaultdict(dict)
-        for (cell, round_), job in sorted(course.jobs.items(), key=lambda item: item[0]):
-            if cell.condition == number:
-                own[cell.member][round_] = job
-        block_of = self.blocks_of(course, number)
-        seen: dict[int, dict[Hashable, Shown]] = {}
-        for member, jobs in own.items():
-            seen[member] = {
-                block_of[Run(round_, Cell(member, number))]: one
-                for round_, job in jobs.items()
-                if job.state == State.SUCCEEDED
-                and (one := self._shown(session, job)).speed.iteration_ns is not None
-            }
-        ranked = ranking.rank(
-            {
-                member: {block: one.speed.iteration_ns or 0.0 for block, one in rounds.items()}
-                for member, rounds in seen.items()
-            },
-            {cell.member for cell in course.outs if cell.condition == number},
-            failed={cell.member for cell in course.failed if cell.condition == number},
-            errors={
-                member: {block: one.speed.error or 0.0 for block, one in rounds.items()}
-                for member, rounds in seen.items()
-            },
-        )
+        own = _by_member(course, number)
+        seen = self._seen(session, course, number)
+        ranked = _ranked(course, number, seen)
         shown = {standing.member: standing for standing in ranked}
         joined = joined_ns(course.made, number)
         remarks = self._remarks(course, number, own, shown, joined)
@@ -147,6 +125,23 @@ class Standings:
             gains=gains(ranked, names),
             standings=standings,
         )
+
+    def ranked(self, session: Session, course: Course, number: int) -> list[ranking.Standing]:
+        """Who is ahead under the condition with that number, and how certainly."""
+        return _ranked(course, number, self._seen(session, course, number))
+
+    def _seen(self, session: Session, course: Course, number: int) -> dict[int, dict[Hashable, Shown]]:
+        """By member and block, what its jobs have shown that have figures."""
+        block_of = self.blocks_of(course, number)
+        return {
+            member: {
+                block_of[Run(round_, Cell(member, number))]: one
+                for round_, job in jobs.items()
+                if job.state == State.SUCCEEDED
+                and (one := self._shown(session, job)).speed.iteration_ns is not None
+            }
+            for member, jobs in _by_member(course, number).items()
+        }
 
     def blocks_of(self, course: Course, number: int) -> dict[Run, Hashable]:
         """The block of every job under a condition. Models that differ share none, so that they are not compared."""
@@ -206,6 +201,32 @@ class Standings:
 
     def _shown(self, session: Session, job: models.Job) -> Shown:
         return self._known.get((job.id, job.revision), lambda: _look_at(Source(session, job.id)))
+
+
+def _by_member(course: Course, number: int) -> dict[int, dict[int, models.Job]]:
+    """The jobs under a condition, by member and round."""
+    own: dict[int, dict[int, models.Job]] = defaultdict(dict)
+    for (cell, round_), job in sorted(course.jobs.items(), key=lambda item: item[0]):
+        if cell.condition == number:
+            own[cell.member][round_] = job
+    return own
+
+
+def _ranked(
+    course: Course, number: int, seen: Mapping[int, Mapping[Hashable, Shown]]
+) -> list[ranking.Standing]:
+    return ranking.rank(
+        {
+            member: {block: one.speed.iteration_ns or 0.0 for block, one in rounds.items()}
+            for member, rounds in seen.items()
+        },
+        {cell.member for cell in course.outs if cell.condition == number},
+        failed={cell.member for cell in course.failed if cell.condition == number},
+        errors={
+            member: {block: one.speed.error or 0.0 for block, one in rounds.items()}
+            for member, rounds in seen.items()
+        },
+    )
 
 
 def _largest(description: Mapping[str, Any]) -> LargestLayer | None:

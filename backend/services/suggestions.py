@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from backend.races.missing import more_rounds
 from backend.races.spec import FEWEST_ROUNDS, MOST_ROUNDS, MemberSpec, RaceSpec
 from backend.rounding import SPEED_UP
 from backend.schemas.races import Condition, Ranking, Standing, Suggestion
@@ -122,11 +123,14 @@ def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
             continue
         first, second = ranked[:2]
         if not second.significant and (second.times_fastest or 1) >= 1 + SMALLEST:
-            more = min(max(FEWEST_ROUNDS, 2 * spec.rounds), MOST_ROUNDS)
-            if second.unsure:
-                if second.missing is None or second.rounds + second.missing > MOST_ROUNDS:
-                    continue  # no race would tell
-                more = second.rounds + second.missing
+            more: int | None = FEWEST_ROUNDS
+            if second.unsure:  # as many as the ranking's sentence names
+                more = more_rounds((one.missing for one in ranked if one.unsure), second.rounds)
+                more = None if more is None else second.rounds + more
+            elif spec.rounds >= FEWEST_ROUNDS:
+                more = min(2 * spec.rounds, MOST_ROUNDS)
+            if more is None:
+                continue  # no race would tell
             where = f"at {one.condition}, " if one.condition else ""
             reason = (
                 f"{where}{first.name} is {SPEED_UP.format(second.times_fastest)} as fast as {second.name}, which may "

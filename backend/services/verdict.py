@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from backend.figures.base import format_ms
+from backend.races.missing import missing_words, more_rounds
 from backend.races.ranking import BASELINE, Standing
 from backend.races.spec import FEWEST_ROUNDS
-from backend.rounding import SPEED_UP, missing_words, most_missing
+from backend.rounding import SPEED_UP
 from backend.schemas.races import State
 from backend.services.remarks import rounds_are
 from engine.telemetry.comparison import certainty, may_be_chance
@@ -111,7 +112,7 @@ def _nobody_behind(
     if not unsure:
         return f"No significant difference {after}: a step takes {times}"
     of = f" of {' and '.join(names[s.member] for s in unsure)}" if len(unsure) + 1 < len(compared) else ""
-    more = missing_words(most_missing(s.missing for s in unsure), "round")
+    more = missing_words(more_rounds((s.missing for s in unsure), compared[0].rounds), "round")
     return f"Too few to tell{of}{yet} {after} ({more}): a step takes {times}"
 
 

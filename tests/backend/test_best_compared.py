@@ -10,11 +10,14 @@ import pytest
 from backend.best_rows import last, rows
 from backend.figures.evaluated import Evaluated
 from backend.figures.speed import Speed
-from backend.races.criteria import Course, still_rising
+from backend.races.criteria import Course, judge, still_rising
+from backend.races.fastest import as_ranked
+from backend.races.ranking import rank
 from backend.services import best_report
 from backend.services.best import Learned, _codecs, _curve, _notes, possible
 from backend.services.best_words import Facts, made_of, reason, sentence, verdict
 from backend.services.standings import Course as Standing
+from backend.services.verdict import sentence as headline
 from tests.backend.test_best_pure import AHEAD, NAMES, answer, by_name, rounds, run
 from tests.backend.test_race_pure import race
 
@@ -237,7 +240,29 @@ def test_of_speeds_rounds_are_missing_and_sometimes_more_than_anybody_runs() -> 
     wild = rounds(*(run(0.5, 0.6, pace=pace) for pace in (300, 30, 110)))
     found = by_name({0: one, 1: wild})["speed"]
     assert found.unsure[0].missing is None
-    assert "it would take more than 100 more rounds" in verdict(found, NAMES, "accuracy", running=False)
+    assert "it would take more than the 50 rounds that a race may have" in verdict(
+        found, NAMES, "accuracy", running=False
+    )
+
+
+def test_of_speeds_the_ranking_is_what_is_said() -> None:
+    """The ranking knows how sure each job's own figure is, so that a lead on which rounds agree may be chance."""
+    fast, slow = (run(0.5, 0.6, pace=pace) for pace in (110, 100))
+    runs = {0: rounds(fast, run(0.5, 0.6, pace=111), fast), 1: rounds(slow, slow, slow)}
+    (alone, *_) = judge(runs, "accuracy")
+    times = {
+        member: {block: 1e9 / (one.samples_per_s or 0) for block, one in own.items()}
+        for member, own in runs.items()
+    }
+    unsure = {member: dict.fromkeys(own, 0.05) for member, own in runs.items()}
+    ranked = rank(times, errors=unsure)
+    found = as_ranked(alone, ranked, runs)
+    assert [one.member for one in alone.worse] == [1]
+    assert [(one.member, one.missing) for one in found.unsure] == [(1, ranked[1].missing)]
+    rounds_named = f"({ranked[1].missing} more rounds would probably tell)"
+    assert rounds_named in headline(ranked, NAMES, 3, lambda fast, slow: None)
+    assert rounds_named.strip("()") in verdict(found, NAMES, "accuracy", running=False)
+    assert as_ranked(alone, ranked[:1], runs) is alone, "a ranking of others"
 
 
 def test_after_equally_many_samples_nobody_knows_who_is_ahead_of_whom() -> None:

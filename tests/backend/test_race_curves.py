@@ -273,8 +273,16 @@ def test_more_rounds_are_suggested_where_a_difference_may_be_chance() -> None:
     assert next_of(spec, few)[0].rounds == 7, "as many as the headline names"
     never = [ranking({}, {"p3": 10.0, "ddp": 10.5}, significant=False, unsure=True, missing=None)]
     assert next_of(spec, never) == [], "no race has so many"
-    (enough,) = next_of(race("p3", "ddp", rounds=1), close)
-    assert enough.rounds == 3, "fewer prove nothing"
+    (first, second) = few[0].standings
+    for missing, rounds in ((20, 23), (48, None)):
+        third = second.model_copy(update={"member": 2, "name": "ring", "missing": missing})
+        found_for = next_of(spec, [few[0].model_copy(update={"standings": [first, second, third]})])
+        assert [one.rounds for one in found_for] == [rounds] * (rounds is not None), (
+            "until all are told apart"
+        )
+    for rounds in (1, 2):
+        (enough,) = next_of(race("p3", "ddp", rounds=rounds), close)
+        assert enough.rounds == 3, "fewer prove nothing, and the headline names as many"
     assert next_of(spec, [ranking({}, {"p3": 10.0, "ddp": 10.05}, significant=False)]) == []
 
 

@@ -3,6 +3,7 @@ how many rounds would tell."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,9 @@ def test_who_cannot_be_told_apart_says_how_many_rounds_would() -> None:
     ran[1] = {0: 30e6, 1: 290e6, 2: 119e6}
     (_, wild) = rank(ran)
     assert (wild.unsure, wild.missing) == (True, None)
+    for missing in (None, 48):  # after three rounds
+        said = sentence([first, replace(second, missing=missing)], ["a", "b"], 3, lambda fast, slow: None)
+        assert "(it would take more than the 50 rounds that a race may have)" in said
     assert [one.unsure for one in rank({0: times(100e6), 1: times(100.1e6)})] == [False, False], (
         "they are level"
     )

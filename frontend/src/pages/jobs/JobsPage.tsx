@@ -51,6 +51,8 @@ export function JobsPage() {
   };
   const filter = jobsFilter(search);
   const filtered = Object.values(filter).some((value) => value !== undefined);
+  // Who may only look is not told to launch.
+  const none = may(who.role, "member") ? "No jobs yet. Launch the first one." : "No jobs yet.";
   const list = (which: JobsFilter) => (
     <JobList
       filter={which}
@@ -59,13 +61,7 @@ export function JobsPage() {
       selected={selected}
       onSelect={setSelected}
       onJobs={setJobs}
-      empty={
-        filtered
-          ? "No job matches these filters."
-          : may(who.role, "member")
-            ? "No jobs yet. Launch the first one."
-            : "No jobs yet."
-      }
+      empty={filtered ? "No job matches these filters." : none}
     />
   );
   return (
