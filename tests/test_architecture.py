@@ -77,11 +77,17 @@ def sources(package: str) -> Iterator[Path]:
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    """A file's code. Read once: several rules look at each file of the engine."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@cache
 def imports(path: Path) -> frozenset[str]:
     """The modules that a file names in its imports, `from a import b` as `a.b` where that is a module."""
     package = module_name(path) if path.name == "__init__.py" else module_name(path).rpartition(".")[0]
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -190,7 +196,7 @@ def test_a_word_with_many_uses_has_one_meaning_in_the_engine(word: str) -> None:
     found = [
         str(path.relative_to(ROOT))
         for path in sources("engine")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in parsed(path).body
         if (isinstance(node, ast.ClassDef) and node.name == word)
         or (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == word)
     ]

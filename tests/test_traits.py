@@ -16,7 +16,7 @@ from engine.axes.codec import CODEC
 from engine.axes.consistency import CONSISTENCY
 from engine.axes.exchange import EXCHANGE
 from engine.axes.memory import ACTIVATIONS
-from tests.test_architecture import module_name, sources, within
+from tests.test_architecture import module_name, parsed, sources, within
 
 ROWS = tuple(row for axis in (EXCHANGE, CODEC, CONSISTENCY, ACTIVATIONS) for row in axis)
 NAMES = frozenset(row.name for row in ROWS)
@@ -85,7 +85,7 @@ def test_nobody_asks_for_a_mechanism_by_its_name() -> None:
         for package in ("engine", "backend")
         for path in sources(package)
         if not within(module_name(path), CHOOSE)
-        for name in asked(ast.parse(path.read_text(encoding="utf-8"), str(path)))
+        for name in asked(parsed(path))
     }
     assert found - OWN == set(EXCEPTIONS)
 

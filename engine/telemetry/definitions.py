@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri
 
 from engine.telemetry.estimates import Estimate, Interval
 
@@ -212,7 +212,7 @@ def median_error(values: np.ndarray) -> float | None:
     interval = median_interval(values)
     if interval is None or interval[0] <= 0:
         return None
-    low, high = ndtri((np.array(_ends(len(values))) + 0.625) / (len(values) + 0.25))
+    low, high = (NormalDist().inv_cdf((end + 0.625) / (len(values) + 0.25)) for end in _ends(len(values)))
     scatter = np.log(interval[1] / interval[0]) / (high - low)
     return float(np.sqrt(np.pi / 2 / len(values)) * scatter)
 

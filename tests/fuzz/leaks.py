@@ -37,8 +37,8 @@ class Watch:
         """What there is now is here to stay."""
         self._forked = self._residents.forked
         self._processes = _descendants()
-        if self._renewed % _LOOKED_THROUGH_AFTER == 0:
-            gc.unfreeze()
+        if self._renewed and self._renewed % _LOOKED_THROUGH_AFTER == 0:
+            gc.unfreeze()  # not before the first trial: what was frozen by then is no trial's
         self._renewed += 1
         self._open = _open_files()
         gc.freeze()  # looking through all that is here, for each trial, took longer than some trials
