@@ -7,6 +7,8 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -34,6 +36,8 @@ from engine.launch import CHECKPOINTS, ended_steps
 AT_ONCE, WAITING, RETRY_AFTER_S = 2, 6, 10.0
 """Each has the model in memory."""
 PIECE_BYTES = 1 << 20
+PATIENCE_S = 60.0
+"""How long who reads may take for one piece while others wait: a place holds a model in memory."""
 SAID_BYTES = 2_000
 """The end of what the process says, which holds its error."""
 SUFFIXES: dict[Exported, str] = {"model": "safetensors", "optimizer": "pt"}
@@ -46,6 +50,10 @@ class Pieces:
         """Waits for the first piece. Raises UserError for what the process refuses, Conflict where it fails."""
         self._program = program
         self._said = said
+        self._reading = threading.Lock()
+        self._given_s: float | None = None
+        """When the last piece was given; None before the first."""
+        self._slow = False
         self._end = weakref.finalize(self, _end, program, said, turn)
         try:
             self._first: bytes | None = self._read()
@@ -57,13 +65,30 @@ class Pieces:
         return self
 
     def __next__(self) -> bytes:
-        piece, self._first = self._first, None
-        if piece is None:
-            piece = self._read()
+        with self._reading:
+            if self._slow:
+                raise Conflict(
+                    f"who asked for the model took nothing of it for {PATIENCE_S:g} s while others waited. Ask again"
+                )
+            piece, self._first = self._first, None
+            if piece is None:
+                piece = self._read()
+            self._given_s = time.monotonic()
         if piece:
             return piece
         self._end()
         raise StopIteration
+
+    def end_if_slow(self, now_s: float) -> None:
+        """Others wait: who has taken nothing for PATIENCE_S loses the place, and the answer breaks off."""
+        if not self._reading.acquire(blocking=False):
+            return  # the next piece is being made
+        try:
+            if self._given_s is not None and now_s - self._given_s > PATIENCE_S:
+                self._slow = True
+                self._end()
+        finally:
+            self._reading.release()
 
     def close(self) -> None:
         """Nobody wants the rest."""
@@ -109,6 +134,8 @@ class CheckpointReader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._given: weakref.WeakSet[Pieces] = weakref.WeakSet()
+        """What is being read."""
         self._turns = Turns(
             waiting=WAITING,
             at_once=AT_ONCE,
@@ -134,10 +161,7 @@ class CheckpointReader:
             step = kept.items[0].step
         if step is None:
             if kept.end is None:
-                raise Conflict(
-                    "the job has no checkpoint, and has not succeeded: there is no model of it yet. With"
-                    " checkpoint.every_steps there is one while it trains"
-                )
+                raise Conflict(_nothing(attempts))
             number, shown = kept.end.attempt, kept.end.step
         else:
             made = {one.step: one.attempt for one in kept.items}
@@ -162,7 +186,7 @@ class CheckpointReader:
 
     def _started(self, request: dict[str, Any], asker: Asker | None) -> Pieces:
         with ExitStack() as turn:
-            turn.enter_context(self._turns.turn(asker))
+            turn.enter_context(self._turns.turn(asker, meanwhile=self._end_slow))
             with tempfile.TemporaryFile() as given:
                 given.write(json.dumps(request).encode())
                 given.seek(0)
@@ -176,7 +200,14 @@ class CheckpointReader:
                     cwd=SOURCE,
                     start_new_session=True,
                 )
-            return Pieces(program, said, turn.pop_all())
+            found = Pieces(program, said, turn.pop_all())
+            self._given.add(found)
+            return found
+
+    def _end_slow(self) -> None:
+        now_s = time.monotonic()
+        for each in list(self._given):
+            each.end_if_slow(now_s)
 
 
 def _attempts(session: Session, job: models.Job) -> list[models.Attempt]:
@@ -199,6 +230,26 @@ def _checkpoints(attempts: list[models.Attempt]) -> Checkpoints:
         for one in store.kept(Path(last.directory).parent / CHECKPOINTS)
     ]
     return Checkpoints(items=items, end=_ended(last) if last.state == State.SUCCEEDED else None)
+
+
+def _nothing(attempts: list[models.Attempt]) -> str:
+    """Why there is no model of a job, and the remedy."""
+    last = attempts[-1] if attempts else None
+    if last is not None and not Path(last.directory).is_dir():
+        return (
+            f"this server does not see {last.directory}, where attempt {last.number} has its files, nor the job's"
+            " checkpoints beside it: they are on another machine's disk, or were removed. Ask the server that ran the"
+            " job, or let this one see that disk under the same name"
+        )
+    if last is not None and last.state == State.SUCCEEDED:
+        return (
+            f"the job has succeeded, and what it ended with is no longer in {last.directory}: its summary is missing or"
+            " cannot be read. Put its files back, or run the job again"
+        )
+    return (
+        "the job has no checkpoint, and has not succeeded: there is no model of it yet. With checkpoint.every_steps"
+        " there is one while it trains"
+    )
 
 
 def _made_by(attempts: list[models.Attempt], written_unix_ns: int) -> int | None:

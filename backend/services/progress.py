@@ -7,6 +7,7 @@ until the job's revision changes.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from sqlalchemy.orm import Session
 from backend.db.models import Attempt, Job, Metric
 from backend.figures import rolled, speed
 from backend.figures.facts import period_of
+from backend.lifecycle import State
 from backend.services.remember import Remembered
 from engine.telemetry import measured
 from engine.telemetry.definitions import WARM_UP_STEPS
@@ -66,18 +68,35 @@ class ProgressReader:
         key = (attempt.id, job.revision)
         period = self._periods.get(job.id, lambda: period_of(session, job.id))
         return self._known.get(
-            key, lambda: self._onward(attempt.id, read(session, attempt.id, workers, period))
+            key,
+            lambda: self._onward(
+                attempt.id,
+                read(session, attempt.id, workers, period),
+                lambda: self._begun(session, job, attempt),
+            ),
         )
 
-    def _onward(self, attempt_id: int, found: Progress) -> Progress:
+    def _begun(self, session: Session, job: Job, attempt: Attempt) -> int:
+        """How many steps had been made when the attempt began: those of the checkpoint that it goes on from. Until it
+        has said so, where the one before it ended with a checkpoint, all of that one's."""
+        if (said := rolled.resumed_step(session, attempt.id)) is not None:
+            return said
+        earlier = select(Attempt).where(Attempt.job_id == job.id, Attempt.number < attempt.number)
+        before = session.scalars(earlier.order_by(Attempt.number.desc()).limit(1)).first()
+        if before is None or before.state != State.PREEMPTED:
+            return 0
+        return self.of(session, job, before).done
+
+    def _onward(self, attempt_id: int, found: Progress, begun: Callable[[], int]) -> Progress:
         """The same, its steps never fewer than before: a worker that has joined again is behind the others until its
-        new steps arrive, and what they had finished without it is done all the same."""
+        new steps arrive, and what they had finished without it is done all the same. Before there are any it is
+        `begun()`."""
         with self._lock:
             done = max(found.done, self._furthest.pop(attempt_id, 0))
             self._furthest[attempt_id] = done
             if len(self._furthest) > REMEMBERED:
                 del self._furthest[next(iter(self._furthest))]
-        return replace(found, done=done)
+        return replace(found, done=done or begun())
 
 
 def read(session: Session, attempt_id: int, workers: int, period: int) -> Progress:

@@ -7,7 +7,7 @@ ask and hang up would take every place as long as one model hangs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from backend.services.asker import Asker
@@ -28,14 +28,18 @@ class Turns:
         self._slots = threading.BoundedSemaphore(at_once)
 
     @contextmanager
-    def turn(self, asker: Asker | None = None) -> Iterator[None]:
-        """The block runs when it is the asker's turn. Raises Busy where too many wait, and Left where they are gone."""
+    def turn(
+        self, asker: Asker | None = None, *, meanwhile: Callable[[], None] = lambda: None
+    ) -> Iterator[None]:
+        """The block runs when it is the asker's turn; `meanwhile` is called again and again until then. Raises Busy
+        where too many wait, and Left where they are gone."""
         if not self._places.acquire(blocking=False):
             raise Busy(
                 f"{self._busy}. Ask again in {self._retry_after_s:g} s", retry_after_s=self._retry_after_s
             )
         try:
             while not self._slots.acquire(timeout=_LOOK_S):
+                meanwhile()
                 if asker is not None:
                     asker.check()
             try:

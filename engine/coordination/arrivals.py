@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -31,6 +32,23 @@ class Arrivals(Generic[Key, Value]):
         with self._changed:
             self._failure = self._failure or error
             self._changed.notify_all()
+
+    def notify(self) -> None:
+        """Something has changed that `wait` looks at."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait(self, there: Callable[[], bool], most_s: float) -> bool:
+        """Block until `there()`, or for `most_s` seconds: answers whether it is. Raises the failure."""
+        with self._changed:
+            end = time.monotonic() + most_s
+            while not there():
+                if self._failure is not None:
+                    raise self._failure
+                if (left := end - time.monotonic()) <= 0:
+                    return False
+                self._changed.wait(left)
+            return True
 
     def __contains__(self, key: Key) -> bool:
         return key in self._arrived

@@ -218,18 +218,18 @@ class PlanReplica:
         return nullcontext()
 
     def settle(self) -> None:
-        """Block until this worker holds, in all layers, what its next step begins with."""
         self._tell_exchanges(self._step)
         self._wait_for_all()
 
-    def finish(self, steps: int) -> None:
-        """Block until this worker holds what all workers have contributed: it contributes nothing more."""
+    def ends(self, steps: int) -> None:
         self._step = steps  # an attempt may go on behind the last one
         self.settle()
+        for exchange in () if self._policy.lockstep else self._distinct:
+            exchange.finished(self._step)
+
+    def finish(self) -> None:
         if self._policy.lockstep:
             return
-        for exchange in self._distinct:
-            exchange.finished(self._step)
         for layer in (each for each in self._layers if each.units):
             self._bring_once(layer, self._step + 1)
         if self._watch is not None:

@@ -99,8 +99,12 @@ class WrappedReplica(ABC):
     def settle(self) -> None:
         """Let the model hold the result of every step so far, whole. Collective."""
 
-    def finish(self, steps: int) -> None:
+    def ends(self, steps: int) -> None:
         self.settle()
+
+    def finish(self) -> None:
+        """All workers are in the same step, and have ended together."""
+        return
 
     def passing(self, task: Task) -> Callable[[Tensor, Tensor], BatchLoss]:
         return partial(task, self.model)

@@ -188,7 +188,7 @@ class NoCuts:
     def take(self, done: Done) -> bool:
         raise AssertionError(f"no cut is due after {done.steps} steps")
 
-    def leaving(self) -> bool:
+    def leaving(self, *, stopped: bool) -> bool:
         """Never."""
         return False
 
@@ -222,6 +222,8 @@ class WorkerCuts:
         self._ahead = policy_of(launch.consistency, launch.job.cluster.workers).most_ahead
         self._preemption = Preemption(launch.directory)
         self._total = total_steps
+        self._last = begun
+        """The last cut: each has a greater number than the one before it."""
         self._model = model
         self._built = model_state.Built(model)
         self._held = held
@@ -245,9 +247,18 @@ class WorkerCuts:
         pause = self._meeting.pause
         return pause is not None and steps >= pause.after
 
-    def leaving(self) -> bool:
-        """Whether there is a cut behind the last step."""
-        return self._drifts and not self._meeting.may_leave()
+    def leaving(self, *, stopped: bool) -> bool:
+        """Whether there is a cut behind this worker's last step, while others are in theirs. Where it has `stopped`
+        before, or workers wait for one another, no cut begins any more: all are at their end."""
+        if not self._drifts:
+            return False
+        begins = self._first and self._ahead is None and not stopped
+        return not self._meeting.may_leave(self._make_room if begins else lambda: None)
+
+    def _make_room(self) -> None:
+        """Behind worker 0's last step its clock asks for nothing more, but a person may."""
+        if self._preemption.asked(time.monotonic()):
+            self._meeting.say_pause(Pause(max(self._total, self._last + 1), 0, ends=True))
 
     def _wanted(self, steps: int, hear: Callable[[Callable[[], Word]], Word]) -> bool:
         """Whether a cut is wanted after so many steps."""
@@ -302,6 +313,7 @@ class WorkerCuts:
         self._rhythm.cut(time.monotonic())
         if self._drifts:
             pause = self._meeting.stop(steps)
+            self._last = pause.cut
             return pause.cut, pause.ends
         if self._word.cut:
             self._meeting.capture(steps)

@@ -211,21 +211,31 @@ def _buffers(part: Part) -> dict[str, Tensor]:
     return {name: held[first] for name, (first, _) in said.items() if first is not None}
 
 
+def _unreadable(request: Mapping[str, Any], error: Exception) -> UserError:
+    """What was asked for is whole, as its sums say, and yet something in it is missing or of another shape."""
+    why = (
+        f"{error} is missing" if isinstance(error, KeyError) else (str(error) or repr(error)).splitlines()[0]
+    )
+    rule = f"its {request['what']} cannot be put together: {why}"
+    remedy = "Name another checkpoint; one of another version, or that other code has written, is not read"
+    return UserError("step", request["step"], rule, remedy)
+
+
 def main() -> int:
     """Answer one request: 0, or 1 for an error."""
     os.nice(_NICE)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    request = json.load(sys.stdin)
     try:
-        found = pieces(json.load(sys.stdin))
+        found = pieces(request)
         with out:
             for piece in found:
                 out.write(piece)
     except BrokenPipeError:  # who has asked has gone
         return 1
-    except (OSError, TypeError, UserError, ValueError) as error:
-        rule = f"could not be exported: {error}"
-        refusal = error if isinstance(error, UserError) else UserError("", "the model", rule, "Ask again")
+    except (KeyError, OSError, RuntimeError, TypeError, UserError, ValueError) as error:
+        refusal = error if isinstance(error, UserError) else _unreadable(request, error)
         print(json.dumps(refusal.to_dict()), file=sys.stderr, flush=True)
         return 1
     return 0

@@ -9,19 +9,19 @@ Where workers drift nobody meets. Worker 0 tells the others to stop for a cut. E
 workers wait for one another, all after the same one, which none of them has begun, or one would stop that another one
 in the middle of a step waits for. Each tells every shard how many steps it has contributed, and goes on when the shard
 has captured. Nothing is under way then: a contribution to an earlier step is in what is captured, and none to a later
-one. Cost: all wait for the slowest one's step. Who has done all steps asks worker 0 first whether it may leave, after
-which there is no cut any more.
+one. Cost: all wait for the slowest one's step. Who has done all steps says so to worker 0, and waits until all have, or
+for a cut: nobody has left before.
 """
 
 from __future__ import annotations
 
 import json
-import threading
+import time
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
 
-from engine.checkpoint.rhythm import Word
+from engine.checkpoint.rhythm import LOOK_S, Word
 from engine.coordination.arrivals import Arrivals
 from engine.protocol.messages import Lane, Message, Payload
 from engine.transport.endpoint import Sender
@@ -58,12 +58,12 @@ class Meeting:
         """Of the next word: all workers count alike."""
         self._arrived: Arrivals[tuple[int, int, int], bytes] = Arrivals(deadline_s)
         """By kind, number or step, and origin."""
-        self._saying = threading.Lock()
-        """On worker 0: a pause is said before somebody may leave, or never."""
         self._pause: Pause | None = None
         """Which this worker is to make."""
-        self._left = False
-        """On worker 0: somebody has, so that there is no cut any more."""
+        self._done: set[int] = set()
+        """Who has done all steps; on worker 0 all others, on another one itself."""
+        self._over = False
+        """All have."""
 
     def fail(self, error: BaseException) -> None:
         self._arrived.fail(error)
@@ -75,13 +75,12 @@ class Meeting:
         if header.kind == Message.PAUSE and self._rank > 0:
             after, ends = json.loads(header.meta)
             self._pause = Pause(header.step, after, ends)
+            self._arrived.notify()
             self._send(0, Lane.WORKER, Message.PAUSE, header.step)
-        elif header.kind == Message.LEAVE and self._rank == 0:
-            with self._saying:  # behind a pause that has been said, of which it hears first
-                self._left = True
-                self._send(header.origin, Lane.WORKER, Message.LEAVE, 0)
         elif header.kind == Message.LEAVE:
-            self._arrived.put((Message.LEAVE, 0, 0), b"leave")
+            self._done.add(header.origin)
+            self._over = self._rank > 0
+            self._arrived.notify()
         else:
             self._arrived.put((header.kind, header.step, header.origin), header.meta)
 
@@ -124,20 +123,15 @@ class Meeting:
         """The one that this worker is to make."""
         return self._pause
 
-    def say_pause(self, pause: Pause) -> bool:
-        """Of worker 0: all stop, and know it before worker 0 begins another step. False: somebody has left already, and
-        nobody does."""
-        with self._saying:
-            if self._left:
-                return False
-            self._pause = pause
-            meta = json.dumps([pause.after, pause.ends]).encode()
-            for rank in range(1, self._workers):
-                self._send(rank, Lane.WORKER, Message.PAUSE, pause.cut, meta)
+    def say_pause(self, pause: Pause) -> None:
+        """Of worker 0: all stop, and know it before worker 0 begins another step."""
+        self._pause = pause
+        meta = json.dumps([pause.after, pause.ends]).encode()
+        for rank in range(1, self._workers):
+            self._send(rank, Lane.WORKER, Message.PAUSE, pause.cut, meta)
         for rank in range(1, self._workers):
             late = f"worker {rank} did not hear of a checkpoint within {self._arrived.deadline_s:.0f} s"
             self._arrived.take((Message.PAUSE, pause.cut, rank), late)
-        return True
 
     def stop(self, clock: int) -> Pause:
         """Return once every shard has captured what all workers have contributed; this one `clock` steps."""
@@ -148,18 +142,32 @@ class Meeting:
         self._wait_for_shards(pause.cut)
         return pause
 
-    def may_leave(self) -> bool:
-        """Whether this worker, which contributes nothing any more, has no cut to make before it leaves."""
-        if self._rank == 0:
-            with self._saying:
-                self._left = self._left or self._pause is None
-                return self._pause is None
-        if self._pause is not None:
-            return False
-        self._send(0, Lane.WORKER, Message.LEAVE, 0)
-        late = f"worker 0 did not say within {self._arrived.deadline_s:.0f} s whether there is a checkpoint to be made"
-        self._arrived.take((Message.LEAVE, 0, 0), late)
+    def may_leave(self, look: Callable[[], None] = lambda: None) -> bool:
+        """Of a worker that contributes nothing any more: block until it has a cut to make before it leaves, or all have
+        done all steps; answers whether it may. `look()` is called on worker 0 about once a second meanwhile, and may
+        say a pause. Collective."""
+        if self._rank > 0:
+            if not self._done:
+                self._done.add(self._rank)
+                self._send(0, Lane.WORKER, Message.LEAVE, 0)
+            self._wait(lambda: self._over or self._pause is not None, look, {0})
+            return self._pause is None
+        others = set(range(1, self._workers))
+        self._wait(lambda: self._done >= others or self._pause is not None, look, others)
+        if self._pause is None:
+            for rank in others:
+                self._send(rank, Lane.WORKER, Message.LEAVE, 0)
         return self._pause is None
+
+    def _wait(self, there: Callable[[], bool], look: Callable[[], None], others: set[int]) -> None:
+        end = time.monotonic() + self._arrived.deadline_s
+        while not self._arrived.wait(there, LOOK_S):
+            if time.monotonic() > end:
+                missing = ", ".join(f"worker {rank}" for rank in sorted(others - self._done))
+                raise TimeoutError(
+                    f"{missing} did not come to an end of training within {self._arrived.deadline_s:.0f} s"
+                )
+            look()
 
     def _send(
         self, party: int, lane: Lane, kind: Message, step: int, meta: bytes = b"", *, part: int = 0

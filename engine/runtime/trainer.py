@@ -168,8 +168,9 @@ class Cuts(Protocol):
         """Whether it is, after so many steps."""
         ...
 
-    def leaving(self) -> bool:
-        """Whether it is once more, behind the last step."""
+    def leaving(self, *, stopped: bool) -> bool:
+        """Whether it is once more, behind the last step; blocks while others may want it. `stopped`: training has ended
+        before, for all workers."""
         ...
 
     def take(self, done: Done) -> bool:
@@ -298,14 +299,17 @@ class Trainer:
         )
 
     def _leave(self, done: Done, preempted: bool) -> bool:
-        """Behind the last step. Answers whether the attempt ends with a checkpoint: what servers wait with for further
-        contributions is in that, and not in any update here."""
-        while not preempted and self._cuts.leaving():
-            self._replica.settle()
-            preempted = not self._cuts.take(done)
-        if not preempted:
-            self._replica.finish(done.steps)
-        return preempted
+        """Behind the last step. Answers whether the attempt ends with a checkpoint: what others have yet to contribute
+        is then another attempt's."""
+        if preempted:
+            return True
+        self._replica.ends(done.steps)
+        stopped = self._meanwhile is not None and self._meanwhile.stop.told
+        while self._cuts.leaving(stopped=stopped):
+            if not self._cuts.take(done):
+                return True
+        self._replica.finish()
+        return False
 
     def _measured_together(self, steps: int) -> bool:
         """Whether workers that drift are about to measure what all end with, at the same step."""

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy.orm import Session
 
+from backend.db.models import Attempt
+from backend.lifecycle import Event, Reason
+from backend.scheduler import record
 from engine.telemetry import absence
 from engine.telemetry.recorder import Recorder
+from engine.telemetry.resumption import RESUMED
 from tests.backend.figures_drawn import column
 from tests.backend.job_specs import submit
 from tests.backend.posted_run import (
@@ -130,6 +135,36 @@ def test_an_attempt_says_from_which_step_it_goes_on_and_its_loss_has_each_step_o
     assert list(column(measured["x"])) == [8, 16, STEPS - 1]
     assert list(column(measured["y"])) == [0.5, 0.75, 0.875]
     assert {point["step"] for point in get(api, going, "metrics")["series"]["loss"]} == set(range(8, STEPS))
+
+
+def test_a_job_that_made_room_is_as_far_as_its_checkpoint_before_its_first_step(
+    api: TestClient, tmp_path: Path
+) -> None:
+    job_id = submit(api, "made room")["id"]
+
+    def shown() -> int | None:
+        step: int | None = api.get(f"/api/v1/jobs/{job_id}").json()["step"]
+        return step
+
+    first = start_attempt(api, job_id, tmp_path / "1")
+    record_steps(first)
+    first.post_all(api)
+
+    def preempted(session: Session) -> None:
+        attempt = session.get_one(Attempt, first.attempt)
+        for event in (Event.PREEMPT, Event.REQUEUED):
+            record.advance(session, attempt.job, attempt, event, reason=Reason.PREEMPTED)
+
+    api.app.state.context.database.writer.run(preempted)  # type: ignore[attr-defined]
+    assert shown() == STEPS
+    second = start_attempt(api, job_id, tmp_path / "2")
+    assert shown() == STEPS, "the checkpoint is of its end"
+    server = Recorder(0, "worker 0", lambda: 0, None, attempt=second.attempt, flush_s=3600)
+    server.metric(RESUMED, 8, 8)
+    server.close()
+    second.batches += server.memory
+    second.post_all(api)
+    assert shown() == 8, "that was damaged, and it goes on from an earlier one"
 
 
 def test_while_it_trains_an_attempt_says_which_workers_were_lost_and_which_joined_again(

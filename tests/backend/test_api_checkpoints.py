@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
+import subprocess
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 import torch
 from fastapi.testclient import TestClient
 from torch import nn
 
+from backend.services.checkpoints import PATIENCE_S, PIECE_BYTES, Pieces
+from backend.services.errors import Conflict
 from engine import launch as launches
 from engine.launch import Launch, write_json
 from engine.plan.job import JobSpec
@@ -80,10 +87,35 @@ def test_without_a_step_it_is_how_the_job_has_ended(api: TestClient, tmp_path: P
     end_attempt(api, posted)
     path = f"/api/v1/jobs/{posted.job_id}"
     assert api.get(f"{path}/checkpoints").json() == {"items": [], "end": {"step": 20, "attempt": 1}}
+    away = launch.directory.rename(tmp_path / "elsewhere")
+    unseen = api.get(f"{path}/export")
+    assert unseen.status_code == 409
+    assert f"does not see {launch.directory}, where attempt 1 has its files" in unseen.json()["detail"]
+    away.rename(launch.directory)
+    launch.summary(0).rename(tmp_path / "summary")
+    assert "no longer in" in api.get(f"{path}/export").json()["detail"]
+    (tmp_path / "summary").rename(launch.summary(0))
     (launch.result / "model.pt").write_bytes(b"no model")
     refused = api.get(f"{path}/export")  # by the process that reads it
     assert refused.status_code == 422
     assert "what the job has ended with cannot be read" in refused.json()["detail"]
+
+
+def test_who_takes_nothing_loses_the_place_to_who_waits() -> None:
+    turn, told = ExitStack(), []
+    turn.callback(lambda: told.append("free"))
+    program = subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE)
+    pieces = Pieces(program, io.BytesIO(), turn)
+    pieces.end_if_slow(time.monotonic() + 2 * PATIENCE_S)  # nobody has been given anything yet
+    assert len(next(pieces)) == PIECE_BYTES
+    pieces.end_if_slow(time.monotonic() + PATIENCE_S / 2)
+    assert len(next(pieces)) == PIECE_BYTES
+    assert told == []
+    pieces.end_if_slow(time.monotonic() + 2 * PATIENCE_S)
+    assert told == ["free"]
+    assert program.poll() is not None
+    with pytest.raises(Conflict, match="took nothing of it"):
+        next(pieces)
 
 
 def test_a_file_of_a_name_that_is_none_of_ours_is_no_checkpoint(api: TestClient, tmp_path: Path) -> None:

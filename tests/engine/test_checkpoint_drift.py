@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from engine.consistency.asynchronous import Asynchronous
 from engine.consistency.bounded_staleness import BoundedStaleness
 from engine.consistency.policy import Policy
 from engine.consistency.softsync import Softsync
+from engine.gang.gang import Gang
 from engine.launch import worker_part
 from engine.protocol.home import Home
 from engine.protocol.instructions import Add, Instruction, Update
@@ -89,7 +93,7 @@ class Drifting:
 def test_nobody_goes_on_before_all_have_stopped_and_the_shard_has_captured() -> None:
     world = Drifting()
     pause = Pause(cut=5, after=0, ends=True)
-    assert world.workers[0].say_pause(pause)
+    world.workers[0].say_pause(pause)
     assert world.workers[1].pause == pause
     stopped = []
     threads = [
@@ -109,18 +113,46 @@ def test_nobody_goes_on_before_all_have_stopped_and_the_shard_has_captured() -> 
     assert world.workers[1].pause is None
 
 
-def test_who_wants_to_leave_makes_a_cut_first_that_has_been_said() -> None:
-    world = Drifting()
-    world.shard.may.set()
-    assert world.workers[0].say_pause(Pause(cut=5, after=0, ends=False))
-    assert not world.workers[1].may_leave()
-    thread = threading.Thread(target=lambda: world.workers[0].stop(5), daemon=True)
+def leaves(meeting: Meeting, clock: int, look: Callable[[], None] = lambda: None) -> list[Pause]:
+    """The cuts that are made behind all steps, until one ends the attempt or all leave."""
+    made: list[Pause] = []
+    while not (made and made[-1].ends) and not meeting.may_leave(look):
+        made.append(meeting.stop(clock))
+    return made
+
+
+def in_thread(found: list[list[Pause]], *told: Any) -> threading.Thread:
+    thread = threading.Thread(target=lambda: found.append(leaves(*told)), daemon=True)
     thread.start()
-    world.workers[1].stop(9)
+    return thread
+
+
+def test_who_has_done_all_steps_takes_part_in_the_cuts_of_who_has_not() -> None:
+    world, found = Drifting(), list[list[Pause]]()
+    world.shard.may.set()
+    thread = in_thread(found, world.workers[1], 9)
+    pause = Pause(cut=5, after=0, ends=False)
+    world.workers[0].say_pause(pause)
+    world.workers[0].stop(5)
+    assert found == [], "worker 0 is in its step"
+    assert leaves(world.workers[0], 9) == []
     thread.join(10)
-    assert world.workers[1].may_leave()
-    assert not world.workers[0].say_pause(Pause(cut=6, after=0, ends=False)), "worker 1 has left"
-    assert world.workers[0].may_leave()
+    assert found == [[pause]]
+
+
+def test_worker_0_makes_room_behind_its_last_step_while_another_is_in_its_own() -> None:
+    world, found = Drifting(), list[list[Pause]]()
+    world.shard.may.set()
+    pause = Pause(cut=9, after=0, ends=True)
+    thread = in_thread(found, world.workers[0], 9, lambda: world.workers[0].say_pause(pause))
+    assert world.workers[1].pause is None or world.workers[1].pause == pause
+    while world.workers[1].pause is None:
+        assert thread.is_alive()
+        thread.join(0.01)
+    world.workers[1].stop(3)
+    thread.join(10)
+    assert found == [[pause]]
+    assert world.shard.paused == {0: 9, 1: 3}
 
 
 DEDICATED = {"where": "dedicated", "servers": 2}
@@ -240,6 +272,35 @@ def test_what_waits_for_an_update_at_the_cut_is_applied_behind_it_alone(tmp_path
     """All stop after their first step, so that two of three contributions are in an update."""
     slow = [{"worker": rank, "factor": 1, "pause_every_steps": 1, "pause_s": 0.3} for rank in (1, 2)]
     makes_room(("softsync", {"contributions": 2}, {**MORE, "faults": {"stragglers": slow}}), 4, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
+@pytest.mark.parametrize("slow", [0, 2])
+def test_a_job_of_which_workers_have_ended_makes_room(slow: int, tmp_path: Path) -> None:
+    """All but one have done all their steps when it is asked; and once more, in the attempt that goes on."""
+    paused = [{"worker": slow, "factor": 1, "pause_every_steps": 1, "pause_s": 1.5}]
+    spec = spec_of(("async-sgd", {}, {**MORE, "faults": {"stragglers": paused}}), tmp_path, steps=8, every=8)
+    folder, both, cuts = tmp_path / "checkpoints", Counter[tuple[int, int, int]](), []
+    for number in (1, 2):
+
+        def late(gang: Gang, number: int = number) -> None:
+            time.sleep(5 if number == 1 else 0)
+            preemption.ask(tmp_path / str(number))
+
+        run = attempt(spec, tmp_path / str(number), folder, late)
+        cut = preemption.preempted_step(tmp_path / str(number))
+        assert cut is not None, run.logs()
+        cuts.append(cut)
+        own = come_to(run, cut)
+        assert [steps == 8 for steps in own] == [rank != slow for rank in range(WORKERS)]
+        both += contributions(run.updates())
+    assert cuts[0] < cuts[1]
+    again = attempt(spec, tmp_path / "3", folder)
+    succeeded(again)
+    both += contributions(again.updates())
+    units = {unit.index for unit in again.units}
+    assert both == Counter((u, rank, step) for u in units for rank in range(WORKERS) for step in range(8))
 
 
 @pytest.mark.soak

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -274,6 +275,34 @@ def test_a_checkpoint_that_is_not_there_or_not_whole_is_refused(tmp_path: Path) 
     path.write_bytes(content)
     with pytest.raises(UserError, match="not whole: its part of worker-1"):
         exported(launch)
+
+
+def test_a_checkpoint_that_lacks_a_tensor_is_refused_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its sums are right, as who writes others into it can make them."""
+    launch = launched(tmp_path)
+    cut(launch, [Odd(), Odd()], Held())
+    store = launch.cuts()
+    path = store.part(STEP, "worker-0")
+    part = parts.read(path)
+    del part.tensors["parameter/frozen"]
+    path.unlink()
+    store.say(STEP, "worker-0", parts.write(part, path))
+    assert store.complete(STEP, launch.cut_parts, lambda: 0.0) is None
+    request = {"directory": str(launch.directory), "what": "model", "step": STEP, "about": {}}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(request)))
+    monkeypatch.setattr(export, "_NICE", 0)
+    answer, errors = os.dup(1), os.dup(2)
+    try:
+        assert export.main() == 1
+    finally:
+        os.dup2(answer, 1)
+        os.dup2(errors, 2)
+    said = json.loads(capfd.readouterr().err.strip().splitlines()[-1])
+    assert (said["field"], said["value"]) == ("step", STEP)
+    assert "'parameter/frozen' is missing" in said["rule"]
+    assert said["remedy"].startswith("Name another checkpoint")
 
 
 def test_of_a_part_only_what_is_wanted_is_read(tmp_path: Path) -> None:
