@@ -18,7 +18,7 @@ from typing import Literal
 
 from backend.lifecycle import Reason
 from backend.scheduler import words
-from backend.scheduler.backfill import Reservation, kept_from, reserve
+from backend.scheduler.backfill import Fits, Reservation, kept_from, reserve
 from backend.scheduler.fair_share import Shares
 from backend.scheduler.floor import Floor
 from backend.scheduler.maintenance import usable
@@ -207,8 +207,15 @@ def check_demand(demand: Demand, inventory: Inventory) -> Kind:
     """The kind of device that a job gets. Raises UserError when it asks for more than the inventory has, free
     or not."""
     cpus, gpus = len(inventory.of("cpu")), len(inventory.of("cuda"))
+    if demand.rehearsal and demand.workers > MOST_REHEARSED:
+        raise UserError(
+            "cluster.workers",
+            demand.workers,
+            f"a rehearsal has at most {MOST_REHEARSED} workers: each is a process with the model's gradients",
+            "Use fewer",
+        )
     if demand.rehearsal:
-        return _check_rehearsal(demand)
+        return "rehearsal"
     if demand.device == "cuda" and gpus == 0:
         raise UserError("cluster.device", "cuda", "this server has no CUDA device", "Use cpu or auto")
     if demand.device != "cpu" and demand.workers <= gpus:
@@ -228,17 +235,6 @@ def check_demand(demand: Demand, inventory: Inventory) -> Kind:
             f"Use at most {cpus}, or start the server with TRAINYARD_CPU_DEVICES={demand.workers} or more",
         )
     return "cpu"
-
-
-def _check_rehearsal(demand: Demand) -> Kind:
-    if demand.workers > MOST_REHEARSED:
-        raise UserError(
-            "cluster.workers",
-            demand.workers,
-            f"a rehearsal has at most {MOST_REHEARSED} workers: each is a process with the model's gradients",
-            "Use fewer",
-        )
-    return "rehearsal"
 
 
 def decide(state: State) -> tuple[Instruction, ...]:
@@ -284,12 +280,13 @@ class _Pass:
 
     def _one(self, job: QueuedJob, kind: Kind) -> Iterator[Instruction]:
         needed, holds = job.demand.devices, self._floor.counts.get((job.project, kind), 0)
-        limit = over(self._state.quotas.get(job.project), kind, needed, holds)
-        if limit is not None:
+        if (limit := over(self._state.quotas.get(job.project), kind, needed, holds)) is not None:
             text = words.over_quota(job, kind, needed, holds, limit)
             yield Wait(job_id=job.id, position=1, reason=Reason.OVER_QUOTA, text=text, blocked_by=())
             return
-        if self._out(job, kind):
+        every = list(self._state.inventory.of(kind))
+        if self._state.drained and self._floor.choose(job, kind, every, self._state.now_unix_ns) is None:
+            # It would not fit if nobody ran, so it is in nobody's way.
             text = words.in_maintenance(job, kind, len(self._state.drained))
             yield Wait(job_id=job.id, position=1, reason=Reason.MAINTENANCE, text=text, blocked_by=())
             return
@@ -320,20 +317,15 @@ class _Pass:
             self._reserve(job, kind)
         line.append(job)
 
-    def _out(self, job: QueuedJob, kind: Kind) -> bool:
-        """Whether it would not fit if nobody ran, for what is drained: it is in nobody's way then."""
-        every = list(self._state.inventory.of(kind))
-        return (
-            bool(self._state.drained)
-            and self._floor.choose(job, kind, every, self._state.now_unix_ns) is None
-        )
-
     def _early(self, job: QueuedJob, kind: Kind) -> list[Device] | None:
         """What a job gets that starts before those who wait; None where it may not."""
         free = self._floor.free[kind]
-        if not self._state.backfill or job.demand.alone or len(free) < job.demand.devices:
-            return None
-        if self._floor.owner() is not None:
+        if (
+            not self._state.backfill
+            or job.demand.alone
+            or len(free) < job.demand.devices
+            or self._floor.owner()
+        ):
             return None
         off: set[str] = set()
         firsts = [self._lines[kind][0]] if self._blocked is None else [self._lines[kind][0], self._blocked]
@@ -354,13 +346,20 @@ class _Pass:
         if not asked:
             return
 
-        def fits(gone: Sequence[str], at_ns: int) -> list[str] | None:
-            found = self._floor.fits(job, kind, gone, at_ns)
-            return None if found is None else [device.id for device in found]
-
-        for id_ in victims(fits, job.priority, leaving, asked, self._state.now_unix_ns):
+        for id_ in victims(self._fits(job, kind), job.priority, leaving, asked, self._state.now_unix_ns):
             self._floor.ask(id_)
             yield Preempt(job_id=id_, text=words.room_for(job))
+
+    def _fits(self, job: QueuedJob, kind: Kind) -> Fits:
+        """Which devices the job keeps from others once some have ended: all of them where it runs alone."""
+
+        def fits(gone: Sequence[str], at_ns: int) -> list[str] | None:
+            found = self._floor.fits(job, kind, gone, at_ns)
+            if found is not None and job.demand.alone:
+                found = list(self._state.inventory.devices)
+            return None if found is None else [device.id for device in found]
+
+        return fits
 
     def _reserve(self, job: QueuedJob, kind: Kind) -> None:
         """The job is first in its line from now on."""
@@ -372,16 +371,10 @@ class _Pass:
             self._kept[job.id] = None
             return
 
-        def fits(gone: Sequence[str], at_ns: int) -> list[str] | None:
-            found = self._floor.fits(job, kind, gone, at_ns)
-            if found is not None and job.demand.alone:
-                found = list(state.inventory.devices)
-            return None if found is None else [device.id for device in found]
-
         ends = {id_: now if run.leaving else run.ends_unix_ns for id_, run in self._floor.runs.items()}
         sizes = {id_: self._floor.size(id_, kind) for id_ in ends}
         short = job.demand.devices - len(self._floor.free[kind])
-        self._kept[job.id] = reserve(fits, ends, sizes, short, now)
+        self._kept[job.id] = reserve(self._fits(job, kind), ends, sizes, short, now)
 
     def _waits_first(self, job: QueuedJob, kind: Kind) -> Wait:
         owner = self._floor.owner()
@@ -393,14 +386,11 @@ class _Pass:
             free, now = self._floor.free[kind], self._state.now_unix_ns
             out = [d.id for d in free if not usable(self._state.drained, d.id, now, job.duration_ns)]
             needed, held = job.demand.devices, self._floor.held
-            text = words.for_devices(
-                kind, needed, len(free) - len(out), self._state.inventory.of(kind), held, out
-            )
+            every = self._state.inventory.of(kind)
+            text = words.for_devices(kind, needed, len(free) - len(out), every, held, out)
             if len(free) - len(out) >= needed:
                 text = words.for_group(self._floor.beside(job, now))
-            blocked_by = tuple(
-                dict.fromkeys(held[d.id].job_id for d in self._state.inventory.of(kind) if d.id in held)
-            )
+            blocked_by = tuple(dict.fromkeys(held[d.id].job_id for d in every if d.id in held))
         reason = Reason.WAITING_FOR_DEVICES
         return Wait(job_id=job.id, position=1, reason=reason, text=text, blocked_by=blocked_by)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 LEAST, NEWEST = 3, 9
@@ -17,12 +17,3 @@ def expected(declared_s: float | None, earlier_ns: Sequence[int]) -> int | None:
     if len(earlier_ns) < LEAST:
         return None
     return round(median(earlier_ns[:NEWEST]))
-
-
-def left(duration_ns: int | None, ran_ns: Iterable[int]) -> int | None:
-    """What is left of it for a job whose earlier attempts ended with a checkpoint after so long. None: nobody knows,
-    which is also so where they have taken all of it."""
-    if duration_ns is None:
-        return None
-    rest = duration_ns - sum(ran_ns)
-    return rest if rest > 0 else None

@@ -6,7 +6,6 @@ others start before it, since devices that come free are not what it waits for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.errors import UserError
@@ -50,8 +49,3 @@ def check(project: str, quota: Quota | None, kind: str, needed: int) -> None:
         raise UserError(
             "cluster.workers", needed, rule, "Use fewer workers, or ask an admin for a larger quota"
         )
-
-
-def counted(held: Mapping[tuple[str, str], int], project: str, kind: str) -> int:
-    """How many devices a project holds."""
-    return held.get((project, kind), 0)
