@@ -47,7 +47,7 @@ CHECKPOINTS = "checkpoints"
 _MOST_BYTES = 1000
 _MOST_SUMMARY = 2**24
 _NOT_TRAINED = frozenset(
-    {"name", "baseline", "retry", "priority", "telemetry", "evaluation", "checkpoint", "faults"}
+    {"name", "baseline", "retry", "priority", "duration_s", "telemetry", "evaluation", "checkpoint", "faults"}
 )
 """Of a job: what changes nothing of what is trained."""
 REPLAY = "replay"

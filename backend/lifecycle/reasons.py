@@ -10,6 +10,8 @@ class Reason(StrEnum):
 
     WAITING_FOR_DEVICES = "waiting-for-devices"
     WAITING_IN_LINE = "waiting-in-line"
+    OVER_QUOTA = "over-quota"
+    MAINTENANCE = "maintenance"
     SERVER_PAUSED = "server-paused"
     BACKING_OFF = "backing-off"
     TOO_FEW_DEVICES = "too-few-devices"
@@ -48,6 +50,14 @@ _TEXTS: dict[Reason, tuple[str, str]] = {
     Reason.WAITING_IN_LINE: (
         "Jobs with a higher priority, or older ones, go first.",
         "Wait, or submit it with a higher priority.",
+    ),
+    Reason.OVER_QUOTA: (
+        "Its project holds as many devices as it may at once.",
+        "Wait for other jobs of the project, or ask an admin for a larger quota.",
+    ),
+    Reason.MAINTENANCE: (
+        "Devices that it needs are in maintenance, or will be before it has ended.",
+        "Wait until they are back, or submit it with fewer workers or a shorter duration_s.",
     ),
     Reason.SERVER_PAUSED: (
         "The server is paused: it takes jobs in, but starts none.",

@@ -1,28 +1,37 @@
 """Scheduling decisions: state in, instructions out. No clock, no database, no processes.
 
-Rules: the whole gang gets its devices at once or none; higher priority first, then the older job; nobody
-overtakes a job that waits for the same kind of device (so a wide job cannot be starved by narrow ones, and
-jobs are not disturbed by what would be squeezed in beside them). A rehearsal computes nothing, so all its workers
-together take one slot for rehearsals. A job that runs alone waits until nothing runs, nobody overtakes it, and nobody
-starts before its end.
+Rules: the whole gang gets its devices at once or none; higher priority first (`priority.py`), then whose project's turn
+it is (`fair_share.py`), then the older job. Whoever waits first for a kind of device is overtaken only by those that
+leave its start where it is, as far as ends are known (`backfill.py`), so a wide job cannot be starved by narrow ones.
+For it, jobs of a lower priority may have to make room (`victims.py`). A project holds no more than its quota
+(`quota.py`), and a drained device is given to nobody (`maintenance.py`). A rehearsal computes nothing, so all its
+workers together take one slot for rehearsals. A job that runs alone waits until nothing runs, and nobody starts before
+its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from backend.lifecycle import Reason
+from backend.scheduler import words
+from backend.scheduler.backfill import Fits, Reservation, kept_from, reserve
+from backend.scheduler.fair_share import Shares
+from backend.scheduler.floor import Floor
+from backend.scheduler.maintenance import usable
+from backend.scheduler.priority import in_order
+from backend.scheduler.quota import Quota, over
+from backend.scheduler.victims import Run, victims
 from engine.errors import UserError
 from engine.plan.job import ClusterSpec
 
 Kind = Literal["cpu", "cuda", "rehearsal"]
+KINDS: tuple[Kind, ...] = ("cpu", "cuda", "rehearsal")
 MOST_REHEARSED = 64
 """Workers of a rehearsal."""
-COUNTED = 20
-"""So many are told their number in the queue. It changes with every job that starts, and is written each time; of
-those behind, only who loses the one before it hears something new."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +63,18 @@ class Inventory:
     @classmethod
     def of_counts(cls, counts: Mapping[str, int]) -> Inventory:
         """So many devices of each kind, of which no more is known."""
-        kinds: tuple[Kind, ...] = ("cpu", "cuda", "rehearsal")
         return cls(
             devices=tuple(
-                Device(id="", kind=kind, name="") for kind in kinds for _ in range(counts.get(kind, 0))
+                Device(id="", kind=kind, name="") for kind in KINDS for _ in range(counts.get(kind, 0))
             )
         )
 
     def of(self, kind: Kind) -> tuple[Device, ...]:
-        return tuple(device for device in self.devices if device.kind == kind)
+        return self._by_kind[kind]
+
+    @cached_property
+    def _by_kind(self) -> dict[Kind, tuple[Device, ...]]:
+        return {kind: tuple(device for device in self.devices if device.kind == kind) for kind in KINDS}
 
     def device(self, id_: str) -> Device:
         """Raises KeyError for an id that is not in the inventory."""
@@ -78,6 +90,11 @@ class Demand:
     """One per worker, unless it is a rehearsal."""
     rehearsal: bool = False
     alone: bool = False
+
+    @property
+    def devices(self) -> int:
+        """How many it holds."""
+        return 1 if self.rehearsal else self.workers
 
     @classmethod
     def of(cls, cluster: ClusterSpec, fidelity: str) -> Demand:
@@ -95,6 +112,12 @@ class QueuedJob:
     demand: Demand
     priority: int
     queued_unix_ns: int
+    project: str = ""
+    duration_ns: int | None = None
+    """How long it is expected to run from now on; None: nobody knows."""
+    beside: tuple[str, ...] = ()
+    """Devices on which other jobs of its race ran: it gets CUDA devices among these only, of other kinds these first.
+    Those that are drained, or gone, do not count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +129,15 @@ class Occupant:
     job_name: str
     alone: bool = False
     """Nobody else starts before it has ended."""
+    project: str = ""
+    priority: int = 0
+    since_unix_ns: int = 0
+    ends_unix_ns: int | None = None
+    """When it is expected to end; None: nobody knows."""
+    yields: bool = False
+    """It may be asked to make room: it can save a checkpoint, runs, and was not asked too often."""
+    leaving: bool = False
+    """It makes room already: nobody else is asked while it does, and what it holds is as good as free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +150,16 @@ class State:
     """Device id to who holds it; an empty id to who holds none, but is in the way of whoever runs alone."""
     paused: bool = False
     """Nobody is placed, nor refused."""
+    now_unix_ns: int = 0
+    backfill: bool = True
+    """Jobs may start before their turn where that delays nobody who is first."""
+    drained: Mapping[str, int] = field(default_factory=dict)
+    """Device id to the moment (Unix) from which on it is given to nobody."""
+    shares: Shares = Shares()
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
+    """Project to what it may hold."""
+    elsewhere: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """(project, kind) to the devices that it holds at other servers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,15 +191,31 @@ class Refuse:
     error: UserError
 
 
-Instruction = Start | Wait | Refuse
+@dataclass(frozen=True, kw_only=True)
+class Preempt:
+    """The job makes room: it saves a checkpoint, ends, and queues again."""
+
+    job_id: str
+    text: str
+    """For whom."""
+
+
+Instruction = Start | Wait | Refuse | Preempt
 
 
 def check_demand(demand: Demand, inventory: Inventory) -> Kind:
     """The kind of device that a job gets. Raises UserError when it asks for more than the inventory has, free
     or not."""
     cpus, gpus = len(inventory.of("cpu")), len(inventory.of("cuda"))
+    if demand.rehearsal and demand.workers > MOST_REHEARSED:
+        raise UserError(
+            "cluster.workers",
+            demand.workers,
+            f"a rehearsal has at most {MOST_REHEARSED} workers: each is a process with the model's gradients",
+            "Use fewer",
+        )
     if demand.rehearsal:
-        return _check_rehearsal(demand)
+        return "rehearsal"
     if demand.device == "cuda" and gpus == 0:
         raise UserError("cluster.device", "cuda", "this server has no CUDA device", "Use cpu or auto")
     if demand.device != "cpu" and demand.workers <= gpus:
@@ -166,137 +224,175 @@ def check_demand(demand: Demand, inventory: Inventory) -> Kind:
         raise UserError(
             "cluster.workers",
             demand.workers,
-            f"more workers than the server's {_count(gpus, 'cuda')}",
+            f"more workers than the server's {words.count(gpus, 'cuda')}",
             f"Use at most {gpus}, or device cpu",
         )
     if demand.workers > cpus:
         raise UserError(
             "cluster.workers",
             demand.workers,
-            f"more workers than the server's {_count(cpus, 'cpu')}",
+            f"more workers than the server's {words.count(cpus, 'cpu')}",
             f"Use at most {cpus}, or start the server with TRAINYARD_CPU_DEVICES={demand.workers} or more",
         )
     return "cpu"
 
 
-def _check_rehearsal(demand: Demand) -> Kind:
-    if demand.workers > MOST_REHEARSED:
-        raise UserError(
-            "cluster.workers",
-            demand.workers,
-            f"a rehearsal has at most {MOST_REHEARSED} workers: each is a process with the model's gradients",
-            "Use fewer",
-        )
-    return "rehearsal"
-
-
 def decide(state: State) -> tuple[Instruction, ...]:
     """What to do with every queued job, in the order of the queue."""
-    if state.paused:
-        return tuple(_paused(job, position) for position, job in enumerate(_in_order(state), start=1))
-    return tuple(_decide(state))
-
-
-def _in_order(state: State) -> list[QueuedJob]:
-    return sorted(state.queued, key=lambda j: (-j.priority, j.queued_unix_ns, j.id))
-
-
-def _decide(state: State) -> Iterator[Instruction]:
-    held = dict(state.occupied)
-    lines: dict[Kind, list[QueuedJob]] = {"cpu": [], "cuda": [], "rehearsal": []}
-    blocked: QueuedJob | None = None
-    """The job in front that waits until it can be alone: nobody overtakes it, whatever he needs."""
-    for job in _in_order(state):
+    kinds: dict[str, Kind] = {}
+    refused: dict[str, UserError] = {}
+    for job in state.queued:
         try:
-            kind = check_demand(job.demand, state.inventory)
+            kinds[job.id] = check_demand(job.demand, state.inventory)
         except UserError as error:
-            yield Refuse(job_id=job.id, error=error)
-            continue
-        line = lines[kind]
-        free = [d for d in state.inventory.of(kind) if d.id not in held]
-        needed = 1 if job.demand.rehearsal else job.demand.workers
-        owner = next((occupant for occupant in held.values() if occupant.alone), None)
-        if blocked is not None and not line:
-            line.append(blocked)
+            refused[job.id] = error
+    ordered = in_order(state.queued, kinds, state.shares)
+    if state.paused:
+        reason = Reason.SERVER_PAUSED
+        text = f"{reason.summary} {reason.remedy}"
+        return tuple(
+            Wait(job_id=job.id, position=position, reason=reason, text=text, blocked_by=())
+            for position, job in enumerate(ordered, start=1)
+        )
+    return tuple(_Pass(state, kinds, refused).over(ordered))
+
+
+class _Pass:
+    """One look at the whole queue. What it starts is held from then on; whom it asks to make room is leaving."""
+
+    def __init__(self, state: State, kinds: Mapping[str, Kind], refused: Mapping[str, UserError]) -> None:
+        self._state, self._kinds, self._refused = state, kinds, refused
+        self._floor = Floor(state)
+        self._lines: dict[Kind, list[QueuedJob]] = {kind: [] for kind in KINDS}
+        """Who waits for a kind of device, the first one first."""
+        self._blocked: QueuedJob | None = None
+        """The job in front that waits until it can be alone: it is first in every line in which nobody is yet."""
+        self._kept: dict[str, Reservation | None] = {}
+        """Of each job that is first in a line."""
+
+    def over(self, ordered: Iterator[QueuedJob]) -> Iterator[Instruction]:
+        """What to do with each."""
+        for job in ordered:
+            if (error := self._refused.get(job.id)) is not None:
+                yield Refuse(job_id=job.id, error=error)
+            else:
+                yield from self._one(job, self._kinds[job.id])
+
+    def _one(self, job: QueuedJob, kind: Kind) -> Iterator[Instruction]:
+        needed, holds = job.demand.devices, self._floor.counts.get((job.project, kind), 0)
+        if (limit := over(self._state.quotas.get(job.project), kind, needed, holds)) is not None:
+            text = words.over_quota(job, kind, needed, holds, limit)
+            yield Wait(job_id=job.id, position=1, reason=Reason.OVER_QUOTA, text=text, blocked_by=())
+            return
+        every = list(self._state.inventory.of(kind))
+        if self._state.drained and self._floor.choose(job, kind, every, self._state.now_unix_ns) is None:
+            # It would not fit if nobody ran, so it is in nobody's way.
+            text = words.in_maintenance(job, kind, len(self._state.drained))
+            yield Wait(job_id=job.id, position=1, reason=Reason.MAINTENANCE, text=text, blocked_by=())
+            return
+        line = self._lines[kind]
+        if self._blocked is not None and not line:
+            line.append(self._blocked)
+        given = self._early(job, kind) if line else self._floor.fits(job, kind, (), self._state.now_unix_ns)
+        if given is not None:
+            mine = Occupant(
+                job_id=job.id,
+                job_name=job.name,
+                alone=job.demand.alone,
+                project=job.project,
+                priority=job.priority,
+                since_unix_ns=self._state.now_unix_ns,
+                ends_unix_ns=self._ends(job),
+            )
+            self._floor.give(mine, given)
+            yield Start(job_id=job.id, devices=tuple(given) * (job.demand.workers // needed))
+            return
         if line:
-            yield _in_line(job, line)
-        elif owner is not None or (job.demand.alone and held):
-            yield _for_others(job, owner, held)
-            blocked = job if job.demand.alone else blocked
-        elif len(free) < needed:
-            yield _for_devices(job, kind, needed, len(free), state.inventory, held)
-            blocked = job if job.demand.alone else blocked
+            before, position = line[-1], len(line) + 1
+            text, reason = words.in_line(job, before, position), Reason.WAITING_IN_LINE
+            yield Wait(job_id=job.id, position=position, reason=reason, text=text, blocked_by=(before.id,))
         else:
-            mine = Occupant(job_id=job.id, job_name=job.name, alone=job.demand.alone)
-            given = tuple(free[:needed])
-            held.update({d.id: mine for d in given})
-            yield Start(job_id=job.id, devices=given * (job.demand.workers // needed))
-            continue
+            yield self._waits_first(job, kind)
+            yield from self._make_room(job, kind)
+            self._reserve(job, kind)
         line.append(job)
 
+    def _early(self, job: QueuedJob, kind: Kind) -> list[Device] | None:
+        """What a job gets that starts before those who wait; None where it may not."""
+        free = self._floor.free[kind]
+        if (
+            not self._state.backfill
+            or job.demand.alone
+            or len(free) < job.demand.devices
+            or self._floor.owner()
+        ):
+            return None
+        off: set[str] = set()
+        firsts = [self._lines[kind][0]] if self._blocked is None else [self._lines[kind][0], self._blocked]
+        for first in firsts:
+            kept = kept_from(self._kept[first.id], self._ends(job))
+            if kept is None:
+                return None
+            off |= kept
+        return self._floor.choose(job, kind, [d for d in free if d.id not in off], self._state.now_unix_ns)
 
-def _paused(job: QueuedJob, position: int) -> Wait:
-    reason = Reason.SERVER_PAUSED
-    text = f"{reason.summary} {reason.remedy}"
-    return Wait(job_id=job.id, position=position, reason=reason, text=text, blocked_by=())
+    def _make_room(self, job: QueuedJob, kind: Kind) -> Iterator[Preempt]:
+        leaving = [id_ for id_, run in self._floor.runs.items() if run.leaving]
+        asked = [
+            Run(job_id=id_, priority=run.priority, since_ns=run.since_unix_ns)
+            for id_, run in self._floor.runs.items()
+            if run.yields and not run.leaving
+        ]
+        if not asked:
+            return
 
+        for id_ in victims(self._fits(job, kind), job.priority, leaving, asked, self._state.now_unix_ns):
+            self._floor.ask(id_)
+            yield Preempt(job_id=id_, text=words.room_for(job))
 
-def _for_others(job: QueuedJob, owner: Occupant | None, held: Mapping[str, Occupant]) -> Wait:
-    """Somebody runs alone, or this job wants to, and somebody runs."""
-    names = {occupant.job_id: occupant.job_name for occupant in held.values()}
-    if owner is not None:
-        text = f"next in the queue: {owner.job_name!r} runs alone, as it asked (cluster.alone)"
-    else:
-        several = f"{', '.join(map(repr, names.values()))} run{'s' if len(names) == 1 else ''}"
-        text = f"next in the queue: it runs alone, as it asked (cluster.alone), and {several} still"
-    return Wait(
-        job_id=job.id,
-        position=1,
-        reason=Reason.WAITING_FOR_DEVICES,
-        text=text,
-        blocked_by=(owner.job_id,) if owner is not None else tuple(names),
-    )
+    def _fits(self, job: QueuedJob, kind: Kind) -> Fits:
+        """Which devices the job keeps from others once some have ended: all of them where it runs alone."""
 
+        def fits(gone: Sequence[str], at_ns: int) -> list[str] | None:
+            found = self._floor.fits(job, kind, gone, at_ns)
+            if found is not None and job.demand.alone:
+                found = list(self._state.inventory.devices)
+            return None if found is None else [device.id for device in found]
 
-def _for_devices(
-    job: QueuedJob, kind: Kind, needed: int, free: int, inventory: Inventory, held: Mapping[str, Occupant]
-) -> Wait:
-    total = inventory.of(kind)
-    holders: dict[str, list[str]] = {}
-    names: dict[str, str] = {}
-    for device in total:
-        if occupant := held.get(device.id):
-            holders.setdefault(occupant.job_id, []).append(device.id)
-            names[occupant.job_id] = occupant.job_name
-    who = "; ".join(
-        f"{names[j]!r} holds {' and '.join(ids) if len(ids) < 4 else f'{len(ids)} of them'}"
-        for j, ids in holders.items()
-    )
-    verb = "is" if free == 1 else "are"
-    needs = f"needs {_count(needed, kind)}, {free} of {len(total)} {verb} free"
-    return Wait(
-        job_id=job.id,
-        position=1,
-        reason=Reason.WAITING_FOR_DEVICES,
-        text=f"next in the queue: {needs}; {who}",
-        blocked_by=tuple(holders),
-    )
+        return fits
 
+    def _reserve(self, job: QueuedJob, kind: Kind) -> None:
+        """The job is first in its line from now on."""
+        state, now = self._state, self._state.now_unix_ns
+        if job.demand.alone:
+            self._blocked = job
+        # Whoever wants to be alone waits also for those who are first in other lines.
+        if not state.backfill or (job.demand.alone and any(self._lines.values())):
+            self._kept[job.id] = None
+            return
 
-def _in_line(job: QueuedJob, line: list[QueuedJob]) -> Wait:
-    before, position = line[-1], len(line) + 1
-    why = f"priority {before.priority}" if before.priority > job.priority else "older"
-    number = f"number {position} in" if position <= COUNTED else f"beyond the first {COUNTED} of"
-    return Wait(
-        job_id=job.id,
-        position=position,
-        reason=Reason.WAITING_IN_LINE,
-        text=f"{number} the queue, behind {before.name!r} ({why})",
-        blocked_by=(before.id,),
-    )
+        ends = {id_: now if run.leaving else run.ends_unix_ns for id_, run in self._floor.runs.items()}
+        sizes = {id_: self._floor.size(id_, kind) for id_ in ends}
+        short = job.demand.devices - len(self._floor.free[kind])
+        self._kept[job.id] = reserve(self._fits(job, kind), ends, sizes, short, now)
 
+    def _waits_first(self, job: QueuedJob, kind: Kind) -> Wait:
+        owner = self._floor.owner()
+        if owner is not None or (job.demand.alone and self._floor.held):
+            names = {run.job_id: run.job_name for run in self._floor.runs.values()}
+            text = words.for_others(owner, names.values())
+            blocked_by = (owner.job_id,) if owner is not None else tuple(names)
+        else:
+            free, now = self._floor.free[kind], self._state.now_unix_ns
+            out = [d.id for d in free if not usable(self._state.drained, d.id, now, job.duration_ns)]
+            needed, held = job.demand.devices, self._floor.held
+            every = self._state.inventory.of(kind)
+            text = words.for_devices(kind, needed, len(free) - len(out), every, held, out)
+            if len(free) - len(out) >= needed:
+                text = words.for_group(self._floor.beside(job, now))
+            blocked_by = tuple(dict.fromkeys(held[d.id].job_id for d in every if d.id in held))
+        reason = Reason.WAITING_FOR_DEVICES
+        return Wait(job_id=job.id, position=1, reason=reason, text=text, blocked_by=blocked_by)
 
-def _count(n: int, kind: Kind) -> str:
-    if kind == "rehearsal":
-        return f"{n} slot{'' if n == 1 else 's'} for rehearsals"
-    return f"{n} {kind.upper()} device{'' if n == 1 else 's'}"
+    def _ends(self, job: QueuedJob) -> int | None:
+        return None if job.duration_ns is None else self._state.now_unix_ns + job.duration_ns

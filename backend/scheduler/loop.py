@@ -185,7 +185,13 @@ class Scheduler:
         with self._database.read() as session:
             waiting = self._queue.read(session, now)
             state = snapshot.state(
-                session, waiting, self.inventory, self._membership.place, self._aside, paused=self._paused
+                session,
+                waiting,
+                self.inventory,
+                self._membership.place,
+                self._aside,
+                paused=self._paused,
+                now_unix_ns=now,
             )
             self._retry_unix_ns = snapshot.next_retry(session, now)
         said = {queued.job.id: queued.said for queued in waiting}

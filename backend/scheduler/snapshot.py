@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from backend.db.models import Attempt, Job
 from backend.lifecycle import ACTIVE, State
-from backend.scheduler import decide
+from backend.scheduler import decide, durations
 from backend.scheduler.place import Place
 from engine.errors import UserError
 from engine.plan.job import ClusterSpec
@@ -26,7 +26,8 @@ class Queue:
     read once."""
 
     def __init__(self) -> None:
-        self._demands: dict[str, decide.Demand | UserError] = {}
+        self._demands: dict[str, tuple[decide.Demand, int | None] | UserError] = {}
+        """By job: what it asks for, and how long it is expected to run."""
 
     @property
     def unreadable(self) -> dict[str, UserError]:
@@ -47,12 +48,17 @@ class Queue:
         return [
             Queued(
                 job=decide.QueuedJob(
-                    id=id_, name=name, demand=demand, priority=priority, queued_unix_ns=queued
+                    id=id_,
+                    name=name,
+                    demand=known[0],
+                    priority=priority,
+                    queued_unix_ns=queued,
+                    duration_ns=known[1],
                 ),
                 said=said,
             )
             for id_, name, priority, queued, said in rows
-            if isinstance(demand := self._demands[id_], decide.Demand)
+            if isinstance(known := self._demands[id_], tuple)
         ]
 
 
@@ -65,13 +71,15 @@ class Queued:
     """What it was told about why."""
 
 
-def _demand(spec: dict[str, Any]) -> decide.Demand | UserError:
-    """What a job asks for, or why it cannot be read."""
+def _demand(spec: dict[str, Any]) -> tuple[decide.Demand, int | None] | UserError:
+    """What a job asks for and how long it is expected to run, or why it cannot be read."""
     try:
         cluster = from_plain(ClusterSpec, spec.get("cluster", {}), "cluster")
     except UserError as error:
         return error
-    return decide.Demand.of(cluster, spec.get("fidelity", ""))
+    seconds = spec.get("duration_s")
+    declared = float(seconds) if isinstance(seconds, int | float) else None
+    return decide.Demand.of(cluster, spec.get("fidelity", "")), durations.expected(declared, ())
 
 
 def next_retry(session: Session, now_unix_ns: int) -> int | None:
@@ -89,12 +97,28 @@ def active_attempts(session: Session, which: ColumnElement[bool]) -> Sequence[At
 
 def occupied(session: Session, place: Place) -> dict[str, decide.Occupant]:
     """Device id to who holds it; also who runs on this machine on slots of another server."""
-    alone = Job.spec["cluster"]["alone"].as_boolean()
-    query = select(Attempt.devices, Attempt.home, Job.id, Job.name, alone).join(Job)
+    alone, declared = Job.spec["cluster"]["alone"].as_boolean(), Job.spec["duration_s"].as_float()
+    query = select(
+        Attempt.devices,
+        Attempt.home,
+        Attempt.created_unix_ns,
+        Attempt.state,
+        Job.id,
+        Job.name,
+        alone,
+        declared,
+    ).join(Job)
     here = query.where(Attempt.state.in_(ACTIVE), place.devices).order_by(Attempt.id)
     return {
-        place.device(home, device): decide.Occupant(job_id=job_id, job_name=name, alone=bool(is_alone))
-        for devices, home, job_id, name, is_alone in session.execute(here)
+        place.device(home, device): decide.Occupant(
+            job_id=job_id,
+            job_name=name,
+            alone=bool(is_alone),
+            since_unix_ns=since,
+            ends_unix_ns=None if (lasts := durations.expected(seconds, ())) is None else since + lasts,
+            leaving=state == State.PREEMPTING,
+        )
+        for devices, home, since, state, job_id, name, is_alone, seconds in session.execute(here)
         for device in devices
     }
 
@@ -107,6 +131,7 @@ def state(
     aside: Mapping[str, decide.Occupant],
     *,
     paused: bool,
+    now_unix_ns: int,
 ) -> decide.State:
     """All that `decide` wants to know; `aside`: what runs and is no job."""
     return decide.State(
@@ -114,4 +139,5 @@ def state(
         inventory=inventory,
         occupied={**aside, **occupied(session, place)},
         paused=paused,
+        now_unix_ns=now_unix_ns,
     )

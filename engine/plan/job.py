@@ -24,6 +24,8 @@ from engine.plan.units_of_measure import LARGEST, LEAST_RATE_BPS, format_rate, p
 from engine.plan.updates import OptimizerSpec, ScheduleSpec
 
 LEAST_SILENCE_S, MOST_SILENCE_S = 3.0, 86_400.0
+LONGEST_S = 366 * 86_400
+"""That a job may declare."""
 MOST_HOSTS = 64
 """Of a lab on one machine."""
 _STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
@@ -329,22 +331,25 @@ class JobSpec:
     """Whether, and how often, its state is saved for another attempt to go on from."""
     priority: int = 0
     """Higher runs first; equal priorities run by age."""
+    duration_s: float | None = None
+    """Seconds that one attempt is expected to take, at the most. Jobs whose duration is known may start before a wider
+    one whose turn it is, on devices that are free until that one can start. A job that runs longer goes on: it is then
+    one of which nobody knows when it ends. Null: not known."""
 
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > 200:
             raise UserError("name", self.name, "must have 1 to 200 characters", "Give the job a short name")
         if self.fidelity == "simulate":
-            raise UserError(
-                "fidelity",
-                self.fidelity,
-                "not available: simulation is not built yet",
-                "Use train or rehearse",
-            )
+            rule = "not available: simulation is not built yet"
+            raise UserError("fidelity", self.fidelity, rule, "Use train or rehearse")
         if self.fidelity == "rehearse":
             self._check_rehearsal()
         self.faults.check(self.cluster.workers)
         if not -1000 <= self.priority <= 1000:
             raise UserError("priority", self.priority, "must be from -1000 to 1000", "0 is the default")
+        if self.duration_s is not None and not 1 <= self.duration_s <= LONGEST_S:
+            rule = f"a job may declare from 1 to {LONGEST_S} seconds"
+            raise UserError("duration_s", self.duration_s, rule, "Leave it out where you do not know")
 
     def _check_rehearsal(self) -> None:
         if self.cluster.device == "cuda":

@@ -6,7 +6,6 @@ import pytest
 
 from backend.lifecycle import Reason
 from backend.scheduler.decide import (
-    COUNTED,
     MOST_REHEARSED,
     Demand,
     Device,
@@ -20,6 +19,7 @@ from backend.scheduler.decide import (
     check_demand,
     decide,
 )
+from backend.scheduler.words import COUNTED
 from engine.errors import UserError
 from engine.plan.job import ClusterSpec
 

@@ -1,0 +1,1 @@
+"""A simulated day: jobs as people submit them (`jobs`), played by rules (`play`), and what came of it (`measures`)."""

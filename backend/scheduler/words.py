@@ -1,0 +1,98 @@
+"""What a job that waits is told: at which position, for what, and who holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from backend.scheduler.decide import Device, Kind, Occupant, QueuedJob
+
+COUNTED = 20
+"""So many are told their number in the queue. It changes with every job that starts, and is written each time; of
+those behind, only who loses the one before it hears something new."""
+
+
+def for_others(owner: Occupant | None, names: Collection[str]) -> str:
+    """Somebody runs alone, or this job wants to, and so many run."""
+    if owner is not None:
+        return f"next in the queue: {owner.job_name!r} runs alone, as it asked (cluster.alone)"
+    several = f"{', '.join(map(repr, names))} run{'s' if len(names) == 1 else ''}"
+    return f"next in the queue: it runs alone, as it asked (cluster.alone), and {several} still"
+
+
+def for_devices(
+    kind: Kind,
+    needed: int,
+    free: int,
+    total: Sequence[Device],
+    held: Mapping[str, Occupant],
+    out: Collection[str],
+) -> str:
+    """Too few are free, of all devices of its kind. `out`: ids of those that are free and drained."""
+    holders: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    for device in total:
+        if occupant := held.get(device.id):
+            holders.setdefault(occupant.job_id, []).append(device.id)
+            names[occupant.job_id] = occupant.job_name
+    who = [
+        f"{names[j]!r} holds {' and '.join(ids) if len(ids) < 4 else f'{len(ids)} of them'}"
+        for j, ids in holders.items()
+    ]
+    if out:
+        listed = " and ".join(out) if len(out) < 4 else f"{len(out)} of them"
+        who.append(f"{listed} {'is' if len(out) == 1 else 'are'} drained for maintenance")
+    verb = "is" if free == 1 else "are"
+    needs = f"needs {count(needed, kind)}, {free} of {len(total)} {verb} free"
+    return "; ".join([f"next in the queue: {needs}", *who])
+
+
+def in_maintenance(job: QueuedJob, kind: Kind, drained: int) -> str:
+    """What it needs is drained, or will be before it has ended."""
+    needs = (
+        f"needs {count(job.demand.devices, kind)}, and {drained} of this server's devices are in maintenance"
+    )
+    until = "" if job.duration_ns is not None else ", or will be: nobody knows how long it takes (duration_s)"
+    return f"{needs}{until}. It waits until they are back, and others go before it"
+
+
+def for_group(devices: Sequence[str]) -> str:
+    """Devices are free, but not those on which the other jobs of its race ran."""
+    return f"next in the queue: it runs where the other jobs of its race ran, on {' and '.join(devices)}"
+
+
+def in_line(job: QueuedJob, before: QueuedJob, position: int) -> str:
+    """Somebody waits before it."""
+    why = "older"
+    if before.priority > job.priority:
+        why = f"priority {before.priority}"
+    elif before.project != job.project:
+        why = f"its project {before.project!r} has used less of its share"
+    number = f"number {position} in" if position <= COUNTED else f"beyond the first {COUNTED} of"
+    return f"{number} the queue, behind {before.name!r} ({why})"
+
+
+def over_quota(job: QueuedJob, kind: Kind, needed: int, held: int, limit: int) -> str:
+    """Its project may hold no more."""
+    text = (
+        f"needs {count(needed, kind)}; its project {job.project!r} holds {held} and may hold {limit} at once"
+    )
+    if needed > limit:
+        return f"{text}: it waits until an admin gives the project a larger quota"
+    return f"{text}: it waits until jobs of its project have ended, and others go before it"
+
+
+def room_for(job: QueuedJob) -> str:
+    """Why a job that runs has to end."""
+    return (
+        f"it makes room for {job.name!r} (priority {job.priority}): it ends its attempt with a checkpoint, and goes on"
+        " from there when its turn comes"
+    )
+
+
+def count(n: int, kind: Kind) -> str:
+    """So many devices of a kind."""
+    if kind == "rehearsal":
+        return f"{n} slot{'' if n == 1 else 's'} for rehearsals"
+    return f"{n} {kind.upper()} device{'' if n == 1 else 's'}"
