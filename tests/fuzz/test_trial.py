@@ -16,7 +16,7 @@ from tests.fuzz import compiled, leaks, product, trial
 from tests.fuzz.grammar.file import File
 from tests.fuzz.network import Block, Case, Network
 from tests.fuzz.program import program
-from tests.fuzz.reference import Trained
+from tests.fuzz.reference import Trained, train
 from tests.fuzz.trial import Trials, Verdict, compare
 from tests.jobs import RESIDENTS
 
@@ -116,6 +116,32 @@ def test_a_network_whose_own_two_orders_differ_is_drawn_again(tmp_path: Path) ->
     """A rounding error becomes all there is of a tensor."""
     verdict = judged("w = self.head.weight; x = x + 1e12 * ((w + 1e3) - 1e3 - w).sum()", tmp_path)
     assert verdict.kind == "unstable"
+
+
+@pytest.mark.parametrize(
+    ("forward", "apart"),
+    [
+        # As an Embedding's `max_norm`: written before it is read, to what everybody makes of it.
+        (
+            "self.head.weight.data.fill_(0.1) if self.training else self.head.weight.data.mul_(1 + x.mean())",
+            None,
+        ),
+        # The step makes it equal again, after it has been read.
+        (
+            "x = x * self.head.bias.sum(); self.training or self.head.bias.data.mul_(1 + x.mean())"
+            "; self.head.bias.data.fill_(0.1) if self.training else None",
+            "head.bias",
+        ),
+        ("self.training or self.head.weight.data.mul_(1 + x.mean())", "head.weight"),
+    ],
+)
+def test_what_an_evaluation_leaves_unlike_counts_where_it_is_read(
+    forward: str, apart: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "evaluated.py"
+    path.write_text(FILE.format(forward=forward))
+    job = {**JOB, "evaluation": {"every_epochs": 1, "at_end": False}}
+    assert train(trial.load(path), job).apart == apart
 
 
 def test_a_result_far_away_is_no_success() -> None:

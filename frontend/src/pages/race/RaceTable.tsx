@@ -19,6 +19,9 @@ import { SPEED_WORDS } from "../../lib/speedWords";
 import { WHY_NONE } from "../../lib/whyNone";
 import { IterationBar } from "./IterationBar";
 
+/** In place of a number that is asked for. */
+const COMING = "…";
+
 /** The raced jobs side by side, live. */
 export function RaceTable({ jobs }: { jobs: JobSummary[] }) {
   const summaries = useQueries({
@@ -84,6 +87,9 @@ interface RowProps {
 }
 
 function Row({ job, summary, longest, isBaseline }: RowProps) {
+  // Until the figures come nobody knows that there is none, and a dash with its reason, which a keyboard can come to,
+  // would go away under it.
+  const coming = job.step !== null && summary === undefined;
   return (
     <Table.Tr data-testid={`race-row-${job.id}`}>
       <Table.Td>
@@ -116,13 +122,15 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
         />
       </Table.Td>
       <NumberCell label="Samples/s" none={WHY_NONE.steps}>
-        {formatThroughput(summary?.samples_per_s ?? job.samples_per_s)}
+        {coming && job.samples_per_s === null
+          ? COMING
+          : formatThroughput(summary?.samples_per_s ?? job.samples_per_s)}
       </NumberCell>
       <NumberCell label="Speed-up">
-        <SpeedUpCell job={job} summary={summary} isBaseline={isBaseline} />
+        {coming && !isBaseline ? COMING : <SpeedUpCell job={job} summary={summary} isBaseline={isBaseline} />}
       </NumberCell>
       <NumberCell label="Wire/step" none={WHY_NONE.wire}>
-        {summary ? formatBytes(summary.wire_bytes_per_step) : "…"}
+        {summary ? formatBytes(summary.wire_bytes_per_step) : COMING}
       </NumberCell>
       <NumberCell label="Accuracy" none={WHY_NONE.accuracy}>
         {formatPercent(job.test_accuracy)}
