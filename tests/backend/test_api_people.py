@@ -294,11 +294,30 @@ def test_a_token_may_no_more_than_who_makes_it(guarded: FastAPI) -> None:
     for wrong in (
         {},
         {"name": ""},
-        {"name": "x", "days": 0},
+        {"name": "x", "days": -1},
         {"name": "x", "scope": "root"},
         {"name": "x", "more": 1},
     ):
         assert boss.post("/api/v1/tokens", json=wrong).status_code == 422, wrong
+
+
+def test_a_token_outlives_none_by_which_it_was_made(guarded: FastAPI) -> None:
+    """Nor does an admin's make a longer one for somebody else; the server's own, which never expires, makes any."""
+    boss = admin(guarded)
+    assert boss.post("/api/v1/tokens", json={"name": "x", "days": 0}).json()["expires_at"] is None
+    boss.post("/api/v1/users", json={"name": "lou", "role": "admin"})
+    short = boss.post("/api/v1/tokens", json={"name": "a week's", "user": "lou", "days": 7}).json()
+    lou = who_shows(guarded, short["token"])
+    for days in (0, 7, 90):
+        detail = refused(lou.post("/api/v1/tokens", json={"name": "x", "user": "admin", "days": days}), 422)
+        assert (
+            f"no token outlives the one that makes it, which expires on {short['expires_at'][:10]}" in detail
+        )
+        assert "Ask for 6 or fewer" in detail
+    usual = lou.post("/api/v1/tokens", json={"name": "x", "user": "admin"}).json()
+    assert usual["expires_at"] == short["expires_at"]
+    week = lou.post("/api/v1/tokens", json={"name": "x", "days": 6})
+    assert (week.status_code, week.json()["expires_at"] < short["expires_at"]) == (201, True)
 
 
 def test_nobody_revokes_anothers_token_but_an_admin(guarded: FastAPI) -> None:

@@ -2,6 +2,7 @@ import { Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useRef, useState } from "react";
+import { ForMembers } from "../../access/ForMembers";
 import {
   datasetsQuery,
   jobQuery,
@@ -19,14 +20,31 @@ import { againOf, USUAL_ROUNDS } from "../../lib/raceForm";
 import { formatQuery } from "../../lib/search";
 import { StartCards } from "../start/StartCards";
 import { LaunchForm } from "./LaunchForm";
+import { MayNotLaunch } from "./MayNotLaunch";
 import { type Opened, StartFrom } from "./StartFrom";
 import { filled, startingSpec } from "./startingSpec";
 
 const route = getRouteApi("/launch");
 
+/** The form, for who may submit it. */
+export function LaunchPage() {
+  const { from, again } = route.useSearch();
+  usePageTitle("Launch");
+  return (
+    <Stack gap="md">
+      <Title order={1} fz={24}>
+        Launch
+      </Title>
+      <ForMembers otherwise={<MayNotLaunch job={from} race={again} />}>
+        <Specification />
+      </ForMembers>
+    </Stack>
+  );
+}
+
 /** A job's or a race's specification as a form, from the service's own schema; empty, or filled from a start, a job, a
  * template or a file. */
-export function LaunchPage() {
+function Specification() {
   const search = route.useSearch();
   const { from, template, start, race, again } = search;
   const navigate = route.useNavigate();
@@ -38,7 +56,6 @@ export function LaunchPage() {
   const strategies = useQuery(strategiesQuery);
   const source = useQuery({ ...jobQuery(from ?? ""), enabled: from !== undefined });
   const before = useQuery({ ...rankingsQuery(again ?? ""), enabled: again !== undefined });
-  usePageTitle("Launch");
 
   // A file has no address: it is what the form shows until the address changes.
   const address = formatQuery({ ...search });
@@ -72,17 +89,12 @@ export function LaunchPage() {
   const filledIn =
     raced?.form ?? (begun ? { ...offered, members: begun.members, rounds: begun.rounds } : offered);
   return (
-    <Stack gap="md">
-      <div>
-        <Title order={1} fz={24}>
-          Launch
-        </Title>
-        {filledFrom && (
-          <Text c="dimmed" size="sm" data-testid="filled-from">
-            Filled from {filledFrom}. Change what should differ.
-          </Text>
-        )}
-      </div>
+    <>
+      {filledFrom && (
+        <Text c="dimmed" size="sm" data-testid="filled-from">
+          Filled from {filledFrom}. Change what should differ.
+        </Text>
+      )}
       {failed?.error && <Problem error={failed.error} onRetry={() => void failed.refetch()} />}
       {unknown && <Problem error={new Error(`There is no template ${template}. Choose another one.`)} />}
       {!failed && !ready && <Skeleton height={500} />}
@@ -112,6 +124,6 @@ export function LaunchPage() {
           />
         </>
       )}
-    </Stack>
+    </>
   );
 }

@@ -6,7 +6,7 @@ import type { AuditEntry } from "../../api/types";
 import { LinkAnchor } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
-import { auditRows, targetOf } from "../../lib/audit";
+import { auditRows, givenBy, targetOf } from "../../lib/audit";
 
 /** Who did what to which thing, when, and from where; newest first. */
 export function AuditTable() {
@@ -91,6 +91,9 @@ function Row({ entry }: { entry: AuditEntry }) {
       <Table.Td data-label="Did">{action.replaceAll("_", " ")}</Table.Td>
       <Table.Td data-label="To" style={{ overflowWrap: "anywhere" }}>
         <Target target={target} />
+        <Text size="xs" c="dimmed">
+          {givenBy(entry)}
+        </Text>
       </Table.Td>
       <Table.Td data-label="From">{address ?? ""}</Table.Td>
       <Table.Td data-label="Answer" className="ty-right ty-number">
