@@ -36,9 +36,14 @@ def _of_token(token: TokenView) -> AuditDetails:
 
 
 @router.get("/users")
-def list_users(services: Services) -> list[UserView]:
+def list_users(
+    services: Services,
+    removed: Annotated[
+        bool, Query(description="Those who were removed, too: the audit log names them")
+    ] = False,
+) -> list[UserView]:
     """Everybody who may use this server, with their tokens. Empty where the server asks nobody who they are."""
-    return services.people.users()
+    return services.people.users(removed=removed)
 
 
 @router.post("/users", status_code=201, responses=problems(409, 415))

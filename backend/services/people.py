@@ -34,9 +34,11 @@ class People:
         self._database = database
         self._access = access
 
-    def users(self) -> list[schema.UserView]:
-        """By name, without those who were removed."""
-        query = select(User).where(User.removed_unix_ns.is_(None)).order_by(User.name)
+    def users(self, *, removed: bool = False) -> list[schema.UserView]:
+        """By name; with `removed` also those who were removed."""
+        query = select(User).order_by(User.name)
+        if not removed:
+            query = query.where(User.removed_unix_ns.is_(None))
         with self._database.read() as session:
             return [_user(session, row) for row in session.scalars(query)]
 
@@ -243,6 +245,7 @@ def _user(session: Session, row: User) -> schema.UserView:
         name=row.name,
         role=cast(Role, row.role),
         created_at=moment(row.created_unix_ns),
+        removed_at=moment_or_none(row.removed_unix_ns),
         tokens=_tokens(session, row),
     )
 

@@ -13,7 +13,13 @@ const TOKEN = {
 };
 
 test("a file of users counts their tokens", () => {
-  const user = { name: "ada", role: "member" as const, created_at: "2026-11-27T12:00:00Z", tokens: [TOKEN] };
+  const user = {
+    name: "ada",
+    role: "member" as const,
+    created_at: "2026-11-27T12:00:00Z",
+    removed_at: null,
+    tokens: [TOKEN],
+  };
   expect(userRows([user])).toEqual([
     ["name", "role", "tokens", "let in"],
     ["ada", "member", 1, "2026-11-27T12:00:00Z"],

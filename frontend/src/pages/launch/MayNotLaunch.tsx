@@ -1,4 +1,4 @@
-import { Alert, Group, List, Text } from "@mantine/core";
+import { Alert, Group, List, Paper, Text } from "@mantine/core";
 import { IconLock } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { sessionQuery } from "../../access/session";
@@ -16,55 +16,55 @@ export function MayNotLaunch({ job, race }: Props) {
   const { user } = useWho();
   const admins = useQuery(sessionQuery).data?.admins ?? [];
   return (
-    <Alert
-      color="yellow"
-      icon={<IconLock />}
-      title="You may look, but not launch"
-      data-testid="may-not-launch"
-    >
-      <Text size="sm">
+    <>
+      <Alert
+        color="yellow"
+        icon={<IconLock />}
+        title="You may look, but not launch"
+        data-testid="may-not-launch"
+      >
         {user} is signed in here as a viewer. Planning and launching run programs on the server's machine,
         which is for members.{" "}
         {admins.length > 0 ? `An admin makes you one: ${admins.join(", ")}.` : "An admin makes you one."} If
         you are a member already, sign in with a token that may as much.
-      </Text>
-      <Text size="sm" mt="xs">
-        What you may do:
-      </Text>
-      <List size="sm">
-        {job && (
+      </Alert>
+      <Paper p="sm">
+        <Text size="sm">What you may do:</Text>
+        <List size="sm">
+          {job && (
+            <List.Item>
+              <LinkAnchor to="/jobs/$jobId" params={{ jobId: job }} size="sm">
+                look at the job that you came from
+              </LinkAnchor>
+            </List.Item>
+          )}
+          {race && (
+            <List.Item>
+              <LinkAnchor to="/races/$raceId" params={{ raceId: race }} size="sm">
+                look at the race that you came from
+              </LinkAnchor>
+            </List.Item>
+          )}
           <List.Item>
-            <LinkAnchor to="/jobs/$jobId" params={{ jobId: job }} size="sm">
-              look at the job that you came from
+            <Group gap={4}>
+              look at
+              <LinkAnchor to="/races" size="sm">
+                races
+              </LinkAnchor>
+              and
+              <LinkAnchor to="/jobs" size="sm">
+                jobs
+              </LinkAnchor>
+              of everybody, and their plans
+            </Group>
+          </List.Item>
+          <List.Item>
+            <LinkAnchor to="/compare" size="sm">
+              compare jobs
             </LinkAnchor>
           </List.Item>
-        )}
-        {race && (
-          <List.Item>
-            <LinkAnchor to="/races/$raceId" params={{ raceId: race }} size="sm">
-              look at the race that you came from
-            </LinkAnchor>
-          </List.Item>
-        )}
-        <List.Item>
-          <Group gap={4}>
-            look at
-            <LinkAnchor to="/races" size="sm">
-              races
-            </LinkAnchor>
-            and
-            <LinkAnchor to="/jobs" size="sm">
-              jobs
-            </LinkAnchor>
-            of everybody, and their plans
-          </Group>
-        </List.Item>
-        <List.Item>
-          <LinkAnchor to="/compare" size="sm">
-            compare jobs
-          </LinkAnchor>
-        </List.Item>
-      </List>
-    </Alert>
+        </List>
+      </Paper>
+    </>
   );
 }

@@ -1,7 +1,7 @@
 import { Button, Group, Paper, Select, Skeleton, Table, Text, Title } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { auditQuery, usersQuery } from "../../api/peopleQueries";
+import { auditQuery, everyUserQuery } from "../../api/peopleQueries";
 import type { AuditEntry } from "../../api/types";
 import { LinkAnchor } from "../../components/links";
 import { Problem } from "../../components/Problem";
@@ -12,7 +12,7 @@ import { auditRows, givenBy, targetOf } from "../../lib/audit";
 export function AuditTable() {
   const [who, setWho] = useState<string | null>(null);
   const audit = useInfiniteQuery(auditQuery(who));
-  const users = useQuery(usersQuery).data ?? [];
+  const users = useQuery(everyUserQuery).data ?? [];
   const entries = audit.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <Paper p="sm" data-testid="audit">
@@ -28,7 +28,10 @@ export function AuditTable() {
             placeholder="By everybody"
             clearable
             searchable
-            data={users.map(({ name }) => name)}
+            data={users.map(({ name, removed_at }) => ({
+              value: name,
+              label: removed_at ? `${name} (removed)` : name,
+            }))}
             value={who}
             onChange={setWho}
             data-testid="audit-who"
