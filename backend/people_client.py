@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from backend.access.rights import Role
 from backend.connection import Connection
-from backend.schemas.people import DAYS, AuditPage, NewToken, TokenView, UserView
+from backend.schemas.people import AuditPage, NewToken, TokenView, UserView
 from backend.schemas.session import SessionView
 
 
@@ -44,10 +44,11 @@ class PeopleClient(Connection):
         *,
         user: str | None = None,
         scope: Role | None = None,
-        days: int | None = DAYS,
+        days: int | None = None,
     ) -> NewToken:
         """A fresh token, whose `token` nobody says again. `user`: somebody else's, for admins. `scope`: what it may at
-        most. `days`: after how many it expires, None: never."""
+        most. `days`: after how many it expires, 0: never, None: as long as is usual, and no longer than the token that
+        this client shows."""
         asked = {"name": name, "user": user, "scope": scope, "days": days}
         return self._read(NewToken, "POST", "/tokens", json=asked)
 

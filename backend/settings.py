@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from backend.access import addresses
 from backend.access import token as tokens
+from backend.access.kept import LEAST_DAYS
 from engine.errors import UserError
 
 
@@ -100,6 +101,8 @@ class Settings(BaseSettings):
     telemetry_days: float | None = Field(default=None, gt=0)
     """After so many days what an attempt recorded by layer and by link goes, and its raw batches; steps, metrics and
     the job's figures stay. None: nothing goes by itself."""
+    audit_days: float = Field(default=365.0, ge=LEAST_DAYS, le=36_500)
+    """After so many days an entry of the audit log goes."""
     notices_kept: int = Field(default=100_000, ge=1)
     """How many notices a page that was away may ask for again."""
 

@@ -11,6 +11,8 @@ from backend.services.errors import Unauthorized
 COOKIE = "trainyard-session"
 CALLER = "trainyard.caller"
 """Where the gate leaves who sent a request, in its scope."""
+DETAILS = "trainyard.details"
+"""Where a route leaves what it gave or took, for the audit log."""
 
 
 def admit(access: Access, request: HTTPConnection) -> Caller:

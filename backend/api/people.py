@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from backend.api.credentials import DETAILS
 from backend.api.deps import Asks, Services, problems
 from backend.api.fields import of_items
 from backend.schemas.people import (
+    AuditDetails,
     AuditPage,
     AuditQuery,
     NewToken,
@@ -24,29 +26,47 @@ router = APIRouter(tags=["people"])
 TokenId = Annotated[int, Path(ge=1, le=2**62)]
 
 
+def _note(request: Request, details: AuditDetails) -> None:
+    """The request's entry of the audit log is to say this, too."""
+    request.scope[DETAILS] = details
+
+
+def _of_token(token: TokenView) -> AuditDetails:
+    return AuditDetails(user=token.user, name=token.name, scope=token.scope, expires_at=token.expires_at)
+
+
 @router.get("/users")
-def list_users(services: Services) -> list[UserView]:
+def list_users(
+    services: Services,
+    removed: Annotated[
+        bool, Query(description="Those who were removed, too: the audit log names them")
+    ] = False,
+) -> list[UserView]:
     """Everybody who may use this server, with their tokens. Empty where the server asks nobody who they are."""
-    return services.people.users()
+    return services.people.users(removed=removed)
 
 
 @router.post("/users", status_code=201, responses=problems(409, 415))
-def add_user(services: Services, asked: UserRequest, response: Response) -> UserView:
+def add_user(services: Services, asked: UserRequest, request: Request, response: Response) -> UserView:
     """Let somebody in: they need a token, too. Who was removed comes back, without their former tokens."""
     response.headers["Location"] = f"/api/v1/users/{asked.name}"
-    return services.people.add(asked)
+    added = services.people.add(asked)
+    _note(request, AuditDetails(role=added.role))
+    return added
 
 
 @router.patch("/users/{user}", responses=problems(404, 409, 415))
-def change_user(services: Services, user: str, asked: RoleRequest) -> UserView:
+def change_user(services: Services, user: str, asked: RoleRequest, request: Request) -> UserView:
     """Give somebody another role, at once."""
-    return services.people.change(user, asked.role)
+    changed, former = services.people.change(user, asked.role)
+    _note(request, AuditDetails(role=changed.role, former_role=former))
+    return changed
 
 
 @router.delete("/users/{user}", status_code=204, responses=problems(404, 409, 415))
-def remove_user(services: Services, user: str) -> None:
+def remove_user(services: Services, user: str, request: Request) -> None:
     """Send somebody away: their tokens are revoked, and they are signed out everywhere. What they made stays."""
-    services.people.remove(user)
+    _note(request, AuditDetails(role=services.people.remove(user)))
 
 
 @router.get("/tokens")
@@ -56,18 +76,21 @@ def list_tokens(services: Services, caller: Asks) -> list[TokenView]:
 
 
 @router.post("/tokens", status_code=201, responses=problems(404, 409, 415))
-def make_token(services: Services, caller: Asks, asked: TokenRequest, response: Response) -> NewToken:
+def make_token(
+    services: Services, caller: Asks, asked: TokenRequest, request: Request, response: Response
+) -> NewToken:
     """Make a token, for oneself or, as an admin, for somebody else. The answer holds it, and nothing else ever will."""
     made = services.people.make(caller, asked)
+    _note(request, _of_token(made))
     response.headers["Location"] = f"/api/v1/tokens/{made.id}"
     response.headers["Cache-Control"] = "no-store"
     return made
 
 
 @router.delete("/tokens/{token_id}", status_code=204, responses=problems(404, 409, 415))
-def revoke_token(services: Services, caller: Asks, token_id: TokenId) -> None:
+def revoke_token(services: Services, caller: Asks, token_id: TokenId, request: Request) -> None:
     """Revoke one's own token, or, as an admin, anybody's. Whoever signed in with it is signed out."""
-    services.people.revoke(caller, token_id)
+    _note(request, _of_token(services.people.revoke(caller, token_id)))
 
 
 @router.get("/audit", response_model=AuditPage)

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from backend.access.rights import CHANGE_NOTHING, EVERYBODY
 from backend.api import router
-from backend.api.credentials import CALLER, client_of
+from backend.api.credentials import CALLER, DETAILS, client_of
 from backend.api.guard import READS
 from backend.services.errors import DatabaseUnavailableError, WriterError
 
@@ -69,7 +69,7 @@ async def _record(scope: Scope, operation: str, target: str, status: int) -> Non
     audit, caller = scope["app"].state.context.audit, scope.get(CALLER, EVERYBODY)
     address = client_of(HTTPConnection(scope))
     try:
-        stored = audit.add(caller, operation, target_of(target), address, status)
+        stored = audit.add(caller, operation, target_of(target), address, status, scope.get(DETAILS))
         await asyncio.shield(asyncio.wrap_future(stored))  # also where the client leaves meanwhile
     except (DatabaseUnavailableError, WriterError) as error:  # it was done, and whoever did it is to know
         who = caller.name or "somebody"

@@ -28,6 +28,7 @@ from backend.api import (
     templates,
 )
 from backend.api.body import check_body
+from backend.api.numbers import check_numbers
 
 PREFIX = "/api/v1"
 DOCUMENT = f"{PREFIX}/openapi.json"
@@ -58,9 +59,9 @@ attempt's own."""
 
 
 def build() -> APIRouter:
-    """All of them under one prefix, each behind the check of its body, but for telemetry: what a stranger sends is not
-    read."""
-    api = APIRouter(prefix=PREFIX)
+    """All of them under one prefix, each behind the checks of its address and of its body; the body of telemetry is not
+    checked here: what a stranger sends is not read."""
+    api = APIRouter(prefix=PREFIX, dependencies=[Depends(check_numbers)])
     for router in ROUTERS:
         api.include_router(router, dependencies=[] if router is ingest.router else [Depends(check_body)])
     return api

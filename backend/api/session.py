@@ -54,6 +54,7 @@ def _signed_in(services: Context, caller: Caller) -> SessionView:
         signed_in=True,
         user=caller.name,
         role=caller.role,
+        admins=services.access.tokens.admins() if services.access.required else [],
         ends_unix_ns=caller.ends_unix_ns,
         newest_notice=services.hub.newest(),
     )

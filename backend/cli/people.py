@@ -13,7 +13,7 @@ from backend.cli.errors import reported, say
 from backend.cli.jobs import AsJson, Url
 from backend.cli.text import age, columns, out, out_json
 from backend.client import Client
-from backend.schemas.people import DAYS, TokenView
+from backend.schemas.people import DAYS, AuditDetails, TokenView
 from engine.errors import UnknownNameError
 
 GROUP: dict[str, Any] = {
@@ -88,7 +88,14 @@ def make_token(
     name: Annotated[str, typer.Argument(help="What it is for: laptop, nightly.")],
     user: Annotated[str | None, typer.Option(help="Whose, for admins; else your own.")] = None,
     scope: Annotated[str | None, typer.Option(help="The role that it has at most.")] = None,
-    days: Annotated[int, typer.Option(min=0, max=3_650, help="After how many it expires; 0: never.")] = DAYS,
+    days: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=3_650,
+            help=f"After how many it expires; 0: never. Else {DAYS}, or when yours does, if sooner.",
+        ),
+    ] = None,
     out_: Annotated[
         Path | None,
         typer.Option("--out", help="A new file that only you can read, for TRAINYARD_TOKEN_FILE."),
@@ -98,7 +105,7 @@ def make_token(
     """Make a token and print it. Nobody can say it again: keep it."""
     with reported(), Client(url) as client:
         role = None if scope is None else _role("scope", scope)
-        made = client.make_token(name, user=user, scope=role, days=days or None)
+        made = client.make_token(name, user=user, scope=role, days=days)
         if out_ is not None:
             try:
                 files.write(made.token, out_)
@@ -141,11 +148,22 @@ def audit(
     rows = [
         (
             f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.who or "-", entry.action, entry.target, entry.address or "-",
-            str(entry.status),
+            str(entry.status), _given(entry.details),
         )
         for entry in found
     ]  # fmt: skip
-    out(columns(("when (UTC)", "who", "did", "to", "from", "answer"), rows))
+    out(columns(("when (UTC)", "who", "did", "to", "from", "answer", "what"), rows))
+
+
+def _given(details: AuditDetails | None) -> str:
+    """`viewer, was member`; `laptop of ada, viewer, until 2026-12-24`."""
+    if details is None:
+        return ""
+    if details.scope is None:
+        was = "" if details.former_role is None else f", was {details.former_role}"
+        return f"{details.role}{was}"
+    until = "never expires" if details.expires_at is None else f"until {details.expires_at:%Y-%m-%d}"
+    return f"{details.name} of {details.user}, {details.scope}, {until}"
 
 
 def _of(client: Client, user: str) -> list[TokenView]:

@@ -16,7 +16,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """Of a user: it stands in addresses and in lists."""
 DAYS = 90
-"""How long a token opens something, unless somebody says otherwise."""
+"""After how many a token expires, unless somebody says otherwise."""
 
 
 class TokenView(Schema):
@@ -53,6 +53,8 @@ class UserView(Schema):
     """`viewer`: looks at everything. `member`: plans, launches and races, too, and cancels, changes and deletes what
     they made. `admin`: does so with everybody's, and says who may use the server."""
     created_at: datetime
+    removed_at: datetime | None
+    """When they were removed; null: they may use the server."""
     tokens: list[TokenView]
     """Those that are not revoked."""
 
@@ -86,8 +88,26 @@ class TokenRequest(Schema):
     """Whose. Null: one's own; only an admin makes somebody else's."""
     scope: Role | None = None
     """The role that whoever shows it has at most. Null: all that its user may, or that who asks may."""
-    days: int | None = Field(default=DAYS, ge=1, le=3_650)
-    """After how many days it expires; earlier, where the token that asks for it does. Null: never."""
+    days: int | None = Field(default=None, ge=0, le=3_650)
+    """After how many days it expires; 0: never. Not after the token by which it is made. Null: after 90, or with that
+    token, where it expires before."""
+
+
+class AuditDetails(Schema):
+    """What was given, or taken. Null: it has nothing to do with it."""
+
+    role: Role | None = None
+    """A user's from then on; of one who was removed: what they had."""
+    former_role: Role | None = None
+    """What a user had before."""
+    user: str | None = None
+    """Whose token was made or revoked."""
+    name: str | None = None
+    """What that token is called."""
+    scope: Role | None = None
+    """What that token may at most."""
+    expires_at: datetime | None = None
+    """When that token expires; where there is a token and this is null: never."""
 
 
 class AuditEntryView(Schema):
@@ -107,6 +127,8 @@ class AuditEntryView(Schema):
     """Where the request came from."""
     status: int
     """What was answered: from 400 to 499 it was not done."""
+    details: AuditDetails | None = None
+    """Of what was done to users and tokens. Null: there is no more to say."""
 
 
 class AuditPage(Page):

@@ -34,6 +34,8 @@ class SessionView(Schema):
     """Who asks. Null: nobody in particular."""
     role: Role | None = None
     """What they may. Null: nothing, before they sign in."""
+    admins: list[str] = []
+    """Who may give others another role, by name; empty before one signs in, and where nobody is asked."""
     ends_unix_ns: int | None = None
     """When the browser's session ends; null where there is none."""
     newest_notice: int | None = None

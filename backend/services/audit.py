@@ -1,4 +1,4 @@
-"""The audit log: who did what to which thing, when, and from where. It is added to, and read; nothing else.
+"""The audit log: who did what to which thing, when, and from where. It is added to, and read; what is old goes.
 
 An entry is stored after what it tells of and before its answer leaves, so whoever was answered is in the log. Only a
 server that is killed in between leaves something undone by nobody, which nobody was told of either.
@@ -29,7 +29,15 @@ class Audit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, caller: Caller, action: str, target: str, address: str | None, status: int) -> Future[None]:
+    def add(
+        self,
+        caller: Caller,
+        action: str,
+        target: str,
+        address: str | None,
+        status: int,
+        details: schema.AuditDetails | None = None,
+    ) -> Future[None]:
         """Somebody did something, or was answered that they may not. Done when it is stored."""
         row = AuditEntry(
             at_unix_ns=time.time_ns(),
@@ -39,6 +47,7 @@ class Audit:
             target=target[:TARGET_LENGTH],
             address=None if address is None else address[:ADDRESS_LENGTH],
             status=status,
+            details=None if details is None else details.model_dump(mode="json", exclude_none=True),
         )
 
         def write(session: Session) -> None:
@@ -67,6 +76,7 @@ class Audit:
                 target=each.target,
                 address=each.address,
                 status=each.status,
+                details=None if each.details is None else schema.AuditDetails.model_validate(each.details),
             )
             for each in rows
         ]

@@ -96,6 +96,11 @@ class KnownTokens:
         """When it expires; far away where it never does."""
         return self._known.expires.get(id_, NEVER_NS)
 
+    def admins(self) -> list[str]:
+        """The users who may administer with a token that they have, by name."""
+        known = (self.by_id(id_) for id_ in self._known.callers)
+        return sorted({caller.name for caller in known if caller and caller.name and caller.role == "admin"})
+
     def used(self, id_: int) -> None:
         """Somebody has shown it now. Written to the database without waiting, and not for every request."""
         now = time.time_ns()

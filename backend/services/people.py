@@ -34,9 +34,11 @@ class People:
         self._database = database
         self._access = access
 
-    def users(self) -> list[schema.UserView]:
-        """By name, without those who were removed."""
-        query = select(User).where(User.removed_unix_ns.is_(None)).order_by(User.name)
+    def users(self, *, removed: bool = False) -> list[schema.UserView]:
+        """By name; with `removed` also those who were removed."""
+        query = select(User).order_by(User.name)
+        if not removed:
+            query = query.where(User.removed_unix_ns.is_(None))
         with self._database.read() as session:
             return [_user(session, row) for row in session.scalars(query)]
 
@@ -58,35 +60,38 @@ class People:
         self._database.writer.run(write)
         return self._show(asked.name)
 
-    def change(self, name: str, role: Role) -> schema.UserView:
-        """Give somebody another role, at once also where they are signed in. Raises NotFound, and Conflict where
-        nobody could administer then."""
+    def change(self, name: str, role: Role) -> tuple[schema.UserView, Role]:
+        """Give somebody another role, at once also where they are signed in; them, and the role that they had. Raises
+        NotFound, and Conflict where nobody could administer then."""
         self._check_asked()
 
-        def write(session: Session) -> None:
+        def write(session: Session) -> Role:
             row = _find(session, name)
-            if row.role != role:
+            former = cast(Role, row.role)
+            if former != role:
                 _check_own(session, row)
             row.role = role
             _check_admin(session)
+            return former
 
-        self._write(write)
-        return self._show(name)
+        former = self._write(write)
+        return self._show(name), former
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str) -> Role:
         """Send somebody away: none of their tokens opens anything, and they are signed out everywhere. What they made
-        stays, under their name. Raises as `change` does."""
+        stays, under their name. Answers their role. Raises as `change` does."""
         self._check_asked()
 
-        def write(session: Session) -> None:
+        def write(session: Session) -> Role:
             row = _find(session, name)
             _check_own(session, row)
             row.removed_unix_ns = time.time_ns()
             theirs = list(session.scalars(select(Token.id).where(Token.user_id == row.id)))
             _revoke(session, theirs)
             _check_admin(session)
+            return cast(Role, row.role)
 
-        self._write(write)
+        return self._write(write)
 
     def tokens(self, caller: Caller) -> list[schema.TokenView]:
         """The caller's own, newest first. Of a server that asks nobody: none."""
@@ -95,9 +100,9 @@ class People:
             return [] if row is None else _tokens(session, row)
 
     def make(self, caller: Caller, asked: schema.TokenRequest) -> schema.NewToken:
-        """A fresh token, which ends no later than the one that was shown. Raises Forbidden where it would be somebody
-        else's, or may more than who asks, NotFound for a user that is none, UserError for a scope beyond the user's
-        role, and Conflict for one too many."""
+        """A fresh token. Raises Forbidden where it would be somebody else's, or may more than who asks, NotFound for a
+        user that is none, UserError for a scope beyond the user's role or where it would outlive the token that the
+        caller has shown, and Conflict for one too many."""
         self._check_asked()
         name = asked.user or caller.name
         assert name is not None  # who asks has shown a token
@@ -124,7 +129,7 @@ class People:
                 scope=scope,
                 hash=digest(secret.encode()).hex(),
                 created_unix_ns=now,
-                expires_unix_ns=_first_end(session, caller, now, asked.days),
+                expires_unix_ns=_expires_unix_ns(session, caller, asked, now),
             )
             session.add(row)
             session.flush()
@@ -135,13 +140,13 @@ class People:
             view = _token(session.get_one(Token, id_), name)
         return schema.NewToken(**dict(view), token=secret)
 
-    def revoke(self, caller: Caller, token_id: int) -> None:
-        """It opens nothing any more, and whoever signed in with it is signed out. Raises NotFound, also for another
-        user's where who asks is no admin, Forbidden for one that may more than who asks, and Conflict for the server's
-        own or the last admin's."""
+    def revoke(self, caller: Caller, token_id: int) -> schema.TokenView:
+        """It opens nothing any more, and whoever signed in with it is signed out. Answers what it was. Raises NotFound,
+        also for another user's where who asks is no admin, Forbidden for one that may more than who asks, and Conflict
+        for the server's own or the last admin's."""
         self._check_asked()
 
-        def write(session: Session) -> None:
+        def write(session: Session) -> schema.TokenView:
             row = session.get(Token, token_id)
             user = None if row is None else session.get_one(User, row.user_id)
             theirs = user is not None and (user.name == caller.name or caller.role == "admin")
@@ -157,8 +162,9 @@ class People:
                 )
             _revoke(session, [token_id])
             _check_admin(session)
+            return _token(row, user.name)
 
-        self._write(write)
+        return self._write(write)
 
     def _show(self, name: str) -> schema.UserView:
         with self._database.read() as session:
@@ -187,18 +193,31 @@ def _live(session: Session, name: str) -> User | None:
     return session.scalars(select(User).where(User.name == name, User.removed_unix_ns.is_(None))).first()
 
 
-def _first_end(session: Session, caller: Caller, now: int, days: int | None) -> int | None:
-    """When a token of so many days ends that `caller` makes: else who took a token could keep what it opens."""
-    shown = None if caller.token_id is None else session.get_one(Token, caller.token_id).expires_unix_ns
-    ends = [] if days is None else [now + days * DAY_NS]
-    return min([*ends, *([] if shown is None else [shown])], default=None)
-
-
 def _find(session: Session, name: str) -> User:
     row = _live(session, name)
     if row is None:
         raise NotFound(f"name = {name!r}: no such user. GET /api/v1/users lists them")
     return row
+
+
+def _expires_unix_ns(session: Session, caller: Caller, asked: schema.TokenRequest, now: int) -> int | None:
+    """When the token that is asked for expires; None: never. Raises UserError where that is after the caller's own:
+    else who finds a token that ends tomorrow would have the rights for ever."""
+    shown = None if caller.token_id is None else session.get_one(Token, caller.token_id).expires_unix_ns
+    days = schema.DAYS if asked.days is None else asked.days
+    expires = now + days * DAY_NS if days else None
+    if shown is None or (expires is not None and expires <= shown):
+        return expires
+    if asked.days is None:
+        return shown
+    whole = (shown - now) // DAY_NS
+    fewer = f"Ask for {whole} or fewer, or for none" if whole > 0 else "Ask for no number"
+    rule = (
+        f"0 is never, and no token outlives the one that makes it, which expires on {moment(shown):%Y-%m-%d}"
+    )
+    raise UserError(
+        "days", asked.days, rule, f"{fewer}: then both expire together. Or show one that lasts longer"
+    )
 
 
 def _revoke(session: Session, ids: list[int]) -> None:
@@ -226,6 +245,7 @@ def _user(session: Session, row: User) -> schema.UserView:
         name=row.name,
         role=cast(Role, row.role),
         created_at=moment(row.created_unix_ns),
+        removed_at=moment_or_none(row.removed_unix_ns),
         tokens=_tokens(session, row),
     )
 

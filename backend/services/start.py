@@ -16,6 +16,7 @@ from backend.scheduler.membership import FIGURES, RACES, RETENTION, SPEED_UPS, m
 from backend.services import lock
 from backend.services.access import Access
 from backend.services.audit import Audit
+from backend.services.audit_retention import AuditRetention
 from backend.services.budgets import Budgets
 from backend.services.checkpoints import CheckpointReader
 from backend.services.context import Context
@@ -46,9 +47,18 @@ from backend.services.speed_ups import SpeedUps
 from backend.services.staleness import StalenessReader
 from backend.services.telemetry import Telemetry
 from backend.services.views import Views
+from backend.services.watch import Watch
 from backend.settings import Settings
 from engine import lab
 from engine.benchmarks.harness.machine import commit
+
+
+def _retentions(database: Database, settings: Settings, turn: Callable[[], bool]) -> list[Watch]:
+    """What removes what is old, where that is wanted."""
+    watches = [AuditRetention(database, settings.audit_days, turn).watch]
+    if settings.telemetry_days is not None:
+        watches.append(Retention(database, settings.telemetry_days, turn).watch)
+    return watches
 
 
 @asynccontextmanager
@@ -111,10 +121,9 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
         races = Races(
             database, planner, jobs, drawing, commit=await asyncio.to_thread(commit), changed=racing.wake
         )
-        if settings.telemetry_days is not None:
-            retention = Retention(database, settings.telemetry_days, partial(turn, RETENTION))
-            membership.listen(retention.watch.wake)
-            await _begin(stack, retention.watch)
+        for watch in _retentions(database, settings, partial(turn, RETENTION)):
+            membership.listen(watch.wake)
+            await _begin(stack, watch)
         access.begun = True
         yield Context(
             settings=settings,

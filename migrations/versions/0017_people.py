@@ -8,12 +8,30 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from backend.db.models.audit import APPEND_ONLY
-
 revision = "0017"
 down_revision = "0016"
 branch_labels = None
 depends_on = None
+
+APPEND_ONLY = {
+    "sqlite": tuple(
+        f"CREATE TRIGGER audit_no_{what} ON audit {when}BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END"
+        for what, when in (
+            ("update BEFORE UPDATE", ""),
+            ("delete BEFORE DELETE", ""),
+            ("replace BEFORE INSERT", "WHEN NEW.id IN (SELECT id FROM audit) "),
+        )
+    ),
+    "postgresql": (
+        "CREATE FUNCTION audit_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'the audit log is append-only'; END $$",
+        "CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE ON audit "
+        "FOR EACH ROW EXECUTE FUNCTION audit_refuse()",
+        "CREATE TRIGGER audit_not_emptied BEFORE TRUNCATE ON audit "
+        "FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse()",
+    ),
+}
+"""As they were then; 0022 makes others."""
 
 
 def upgrade() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,15 @@ from fastapi.testclient import TestClient
 from sqlalchemy import delete, exc, text, update
 from sqlalchemy.orm import Session
 
+from backend.access.kept import LEAST_DAYS
 from backend.access.rights import CHANGE_NOTHING, EVERYBODY
 from backend.api.recorder import target_of
 from backend.db import Database, WriterError, models
+from backend.services import audit_retention
 from backend.services.audit import Audit
+from backend.services.audit_retention import AuditRetention
 from backend.services.jobs import Jobs
+from backend.services.retention import DAY_NS, EVERY_S
 from tests.backend.guarded import (
     WITH_TOKEN,
     add_job,
@@ -67,6 +72,26 @@ def test_who_did_what_to_which_thing_when_and_from_where(guarded: FastAPI) -> No
     text = admin(guarded).get("/api/v1/audit?limit=200").text
     assert token not in text
     assert cookie.partition("=")[2] not in text
+
+
+def test_what_was_given_and_taken(guarded: FastAPI) -> None:
+    boss = admin(guarded)
+    boss.post("/api/v1/users", json={"name": "ola", "role": "member"})
+    made = boss.post("/api/v1/tokens", json={"name": "laptop", "user": "ola", "scope": "viewer"}).json()
+    boss.patch("/api/v1/users/ola", json={"role": "viewer"})
+    assert boss.post("/api/v1/users", json={"name": "ola"}).status_code == 409
+    boss.delete(f"/api/v1/tokens/{made['id']}")
+    boss.delete("/api/v1/users/ola")
+    nothing = dict.fromkeys(("role", "former_role", "user", "name", "scope", "expires_at"))
+    token = nothing | {"user": "ola", "name": "laptop", "scope": "viewer", "expires_at": made["expires_at"]}
+    assert [entry["details"] for entry in entries(guarded)[:6]] == [
+        nothing | {"role": "viewer"},
+        token,
+        None,  # it was refused
+        nothing | {"role": "viewer", "former_role": "member"},
+        token,
+        nothing | {"role": "member"},
+    ]
 
 
 def test_every_write_of_the_document_is_recorded_and_nothing_else(tmp_path: Path) -> None:
@@ -173,6 +198,33 @@ def test_what_cannot_be_recorded_is_one_line_of_the_servers_log(
     (line,) = [record.getMessage() for record in caplog.records if "the disk is full" in record.getMessage()]
     assert "forged" in line
     assert "\n" not in line
+
+
+def test_what_is_old_goes_and_the_database_keeps_what_is_young(
+    new_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time_ns()
+    aged = [400, 366, 364, LEAST_DAYS - 1, 0]
+
+    def write(session: Session) -> None:
+        for days in aged:
+            row = models.AuditEntry(at_unix_ns=now - days * DAY_NS, action="a", target=str(days), status=200)
+            session.add(row)
+            session.flush()
+
+    def kept() -> list[int]:
+        with new_database.read() as session:
+            return [
+                int(row.target) for row in session.query(models.AuditEntry).order_by(models.AuditEntry.id)
+            ]
+
+    new_database.writer.run(write)
+    monkeypatch.setattr(audit_retention, "PORTION", 1)
+    assert AuditRetention(new_database, 365).look() == EVERY_S
+    assert kept() == aged[2:]
+    with pytest.raises((exc.DatabaseError, RuntimeError), match="append-only"):
+        AuditRetention(new_database, LEAST_DAYS - 2).look()
+    assert kept() == aged[3:], "what is older than that had gone before"
 
 
 @pytest.mark.parametrize("change", ["update", "delete", "replace"])

@@ -25,6 +25,7 @@ def test_a_session_is_a_cookie_that_does_not_tell_the_token(guarded: FastAPI, st
         "signed_in": False,
         "user": None,
         "role": None,
+        "admins": [],
         "ends_unix_ns": None,
         "newest_notice": None,
     }

@@ -66,6 +66,8 @@ def test_an_admin_lets_somebody_in_who_launches_and_is_sent_away(
     assert [(entry["who"], entry["action"]) for entry in entries] == [("admin", "add_user")]
     succeeds("users", "role", "ada", "viewer")
     assert ["ada", "viewer", "1"] in [line.split()[:3] for line in succeeds("users", "list").splitlines()]
+    assert "viewer, was member" in succeeds("audit", "--action", "change_user")
+    assert "laptop of ada, member, until 2" in succeeds("audit", "--action", "make_token")
     succeeds("users", "remove", "ada")
     monkeypatch.setenv("TRAINYARD_TOKEN", token)
     assert "is nobody's" in trainyard("list").stderr

@@ -35,7 +35,10 @@ export function SignIn({ again }: { again: boolean }) {
               </Title>
             </Group>
             {again && (
-              <Text size="sm">Your session has ended. The page behind this form is as you left it.</Text>
+              <Text size="sm">
+                Your session has ended. The page behind this form is as you left it; for somebody else it
+                begins anew.
+              </Text>
             )}
             {/* Password managers keep a password for a name. */}
             <input type="text" name="username" value="trainyard" autoComplete="username" hidden readOnly />

@@ -7,3 +7,8 @@ export const sessionQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/session", { signal })),
   retry: false,
 });
+
+/** Whether a page that was `former`'s is to begin anew for `now`; null: whoever reaches a server that asks nobody. */
+export function isAnother(former: string | null, now: string | null): boolean {
+  return former !== null && former !== now;
+}

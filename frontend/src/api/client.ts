@@ -40,7 +40,8 @@ export const client = createClient<paths>({
 
 let refused = () => {};
 
-/** Calls `act` when the service answers that this browser is not signed in, whatever was asked; returns what ends it. */
+/** Calls `act` when the service answers that this browser is not signed in, or may not do what was asked: its user may
+ * have another role by now. Returns what ends it. */
 export function whenRefused(act: () => void): () => void {
   refused = act;
   return () => {
@@ -59,7 +60,7 @@ export async function answered<A extends Answer>(call: Promise<A>): Promise<A> {
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
     throw new ApiProblem(0, "The service cannot be reached", "Is `trainyard serve` running?");
   });
-  if (answer.response.status === 401) refused();
+  if (answer.response.status === 401 || answer.response.status === 403) refused();
   if (!answer.response.ok) throw problemFrom(answer.response.status, answer.error);
   return answer;
 }

@@ -18,6 +18,13 @@ export const usersQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/users", { signal })),
 });
 
+/** Everybody, and those who were removed, whom the audit log names: for admins. */
+export const everyUserQuery = queryOptions({
+  queryKey: ["people", "users", "removed"],
+  queryFn: ({ signal }) =>
+    unwrap(client.GET("/api/v1/users", { params: { query: { removed: true } }, signal })),
+});
+
 /** Who did what, newest first: for admins. `who`: one user's. */
 export const auditQuery = (who: string | null) =>
   infiniteQueryOptions({

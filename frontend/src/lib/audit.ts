@@ -7,18 +7,27 @@ export function targetOf(target: string): { kind: string; id: string | null } {
   return { kind, id: id || null };
 }
 
+/** What an entry gave or took: `viewer, was member`, `laptop of ada, viewer, until 2026-12-24`. */
+export function givenBy({ details }: AuditEntry): string {
+  if (!details) return "";
+  const { role, former_role, user, name, scope, expires_at } = details;
+  if (!scope) return `${role}${former_role ? `, was ${former_role}` : ""}`;
+  return `${name} of ${user}, ${scope}, ${expires_at ? `until ${expires_at.slice(0, 10)}` : "never expires"}`;
+}
+
 /** Entries of the audit log as rows of a file. */
 export function auditRows(entries: AuditEntry[]): Cell[][] {
   return [
-    ["when", "who", "token", "did", "to", "from", "answer"],
-    ...entries.map(({ at, who, token, action, target, address, status }) => [
-      at,
-      who,
-      token,
-      action,
-      target,
-      address,
-      status,
+    ["when", "who", "token", "did", "to", "what", "from", "answer"],
+    ...entries.map((entry) => [
+      entry.at,
+      entry.who,
+      entry.token,
+      entry.action,
+      entry.target,
+      givenBy(entry),
+      entry.address,
+      entry.status,
     ]),
   ];
 }

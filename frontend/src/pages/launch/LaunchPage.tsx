@@ -1,4 +1,4 @@
-import { Alert, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useRef, useState } from "react";
@@ -20,38 +20,31 @@ import { againOf, USUAL_ROUNDS } from "../../lib/raceForm";
 import { formatQuery } from "../../lib/search";
 import { StartCards } from "../start/StartCards";
 import { LaunchForm } from "./LaunchForm";
+import { MayNotLaunch } from "./MayNotLaunch";
 import { type Opened, StartFrom } from "./StartFrom";
 import { filled, startingSpec } from "./startingSpec";
 
 const route = getRouteApi("/launch");
 
-/** A job's or a race's specification as a form, from the service's own schema; empty, or filled from a start, a job, a
- * template or a file. */
+/** The form, for who may submit it. */
 export function LaunchPage() {
+  const { from, again } = route.useSearch();
   usePageTitle("Launch");
-  return (
-    <ForMembers otherwise={<LookOnly />}>
-      <Launch />
-    </ForMembers>
-  );
-}
-
-/** What viewers see who came by a link, or whose role was lowered: nothing that they fill in would be taken. */
-function LookOnly() {
   return (
     <Stack gap="md">
       <Title order={1} fz={24}>
         Launch
       </Title>
-      <Alert color="yellow" title="Your role is viewer" data-testid="look-only">
-        A viewer looks at everything; planning, launching and racing takes a member. An admin can change your
-        role.
-      </Alert>
+      <ForMembers otherwise={<MayNotLaunch job={from} race={again} />}>
+        <Specification />
+      </ForMembers>
     </Stack>
   );
 }
 
-function Launch() {
+/** A job's or a race's specification as a form, from the service's own schema; empty, or filled from a start, a job, a
+ * template or a file. */
+function Specification() {
   const search = route.useSearch();
   const { from, template, start, race, again } = search;
   const navigate = route.useNavigate();
@@ -96,17 +89,12 @@ function Launch() {
   const filledIn =
     raced?.form ?? (begun ? { ...offered, members: begun.members, rounds: begun.rounds } : offered);
   return (
-    <Stack gap="md">
-      <div>
-        <Title order={1} fz={24}>
-          Launch
-        </Title>
-        {filledFrom && (
-          <Text c="dimmed" size="sm" data-testid="filled-from">
-            Filled from {filledFrom}. Change what should differ.
-          </Text>
-        )}
-      </div>
+    <>
+      {filledFrom && (
+        <Text c="dimmed" size="sm" data-testid="filled-from">
+          Filled from {filledFrom}. Change what should differ.
+        </Text>
+      )}
       {failed?.error && <Problem error={failed.error} onRetry={() => void failed.refetch()} />}
       {unknown && <Problem error={new Error(`There is no template ${template}. Choose another one.`)} />}
       {!failed && !ready && <Skeleton height={500} />}
@@ -136,6 +124,6 @@ function Launch() {
           />
         </>
       )}
-    </Stack>
+    </>
   );
 }

@@ -1,18 +1,18 @@
 import { Button, Group, Paper, Select, Skeleton, Table, Text, Title } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { auditQuery, usersQuery } from "../../api/peopleQueries";
+import { auditQuery, everyUserQuery } from "../../api/peopleQueries";
 import type { AuditEntry } from "../../api/types";
 import { LinkAnchor } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
-import { auditRows, targetOf } from "../../lib/audit";
+import { auditRows, givenBy, targetOf } from "../../lib/audit";
 
 /** Who did what to which thing, when, and from where; newest first. */
 export function AuditTable() {
   const [who, setWho] = useState<string | null>(null);
   const audit = useInfiniteQuery(auditQuery(who));
-  const users = useQuery(usersQuery).data ?? [];
+  const users = useQuery(everyUserQuery).data ?? [];
   const entries = audit.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <Paper p="sm" data-testid="audit">
@@ -28,7 +28,10 @@ export function AuditTable() {
             placeholder="By everybody"
             clearable
             searchable
-            data={users.map(({ name }) => name)}
+            data={users.map(({ name, removed_at }) => ({
+              value: name,
+              label: removed_at ? `${name} (removed)` : name,
+            }))}
             value={who}
             onChange={setWho}
             data-testid="audit-who"
@@ -91,6 +94,9 @@ function Row({ entry }: { entry: AuditEntry }) {
       <Table.Td data-label="Did">{action.replaceAll("_", " ")}</Table.Td>
       <Table.Td data-label="To" style={{ overflowWrap: "anywhere" }}>
         <Target target={target} />
+        <Text size="xs" c="dimmed">
+          {givenBy(entry)}
+        </Text>
       </Table.Td>
       <Table.Td data-label="From">{address ?? ""}</Table.Td>
       <Table.Td data-label="Answer" className="ty-right ty-number">

@@ -6,8 +6,6 @@ import type { User } from "../../api/types";
 import { type Role, upTo } from "../../lib/rights";
 import { usePeopleChange } from "./usePeopleChange";
 
-const DAYS = 90;
-
 interface Props {
   /** Whom it may be for; none: oneself. */
   users: User[];
@@ -19,7 +17,7 @@ export function MakeToken({ users, self }: Props) {
   const { role: own } = useWho();
   const [name, setName] = useState("");
   const [user, setUser] = useState(self);
-  const [days, setDays] = useState<number | string>(DAYS);
+  const [days, setDays] = useState<number | string>("");
   const [chosen, setChosen] = useState<Role | null>(null);
   const role = users.find((other) => other.name === user)?.role ?? own;
   const scopes = upTo(role).filter((scope) => upTo(own).includes(scope));
@@ -28,7 +26,7 @@ export function MakeToken({ users, self }: Props) {
     () =>
       unwrap(
         client.POST("/api/v1/tokens", {
-          body: { name: name.trim(), user, scope, days: typeof days === "number" && days > 0 ? days : null },
+          body: { name: name.trim(), user, scope, days: typeof days === "number" ? days : null },
         }),
       ),
     "No token made",
@@ -75,9 +73,10 @@ export function MakeToken({ users, self }: Props) {
           />
           <NumberInput
             size="xs"
-            w={170}
-            label="Days (empty: for ever)"
-            min={1}
+            w={210}
+            label="Days (empty: 90, 0: for ever)"
+            placeholder="90, or as long as yours"
+            min={0}
             max={3650}
             allowDecimal={false}
             value={days}
@@ -110,8 +109,11 @@ export function MakeToken({ users, self }: Props) {
               )}
             </CopyButton>
           </Group>
-          It is what its user signs in with, and what commands read from <Code>TRAINYARD_TOKEN</Code>. The
-          server keeps only its hash.
+          It is what its user signs in with, and what commands read from <Code>TRAINYARD_TOKEN</Code>. It{" "}
+          {make.data.expires_at
+            ? `expires on ${new Date(make.data.expires_at).toLocaleDateString()}`
+            : "never expires"}
+          . The server keeps only its hash.
         </Alert>
       )}
     </>

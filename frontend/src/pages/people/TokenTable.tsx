@@ -2,7 +2,9 @@ import { Paper, Table, Text, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 import { answered, client } from "../../api/client";
 import type { Token } from "../../api/types";
+import { TakeTable } from "../../components/TakeTable";
 import { formatAge } from "../../lib/format";
+import { tokenRows } from "../../lib/peopleCsv";
 import { ConfirmButton } from "./ConfirmButton";
 import { usePeopleChange } from "./usePeopleChange";
 
@@ -26,23 +28,25 @@ export function TokenTable({ tokens, whose, children }: Props) {
           There is none.
         </Text>
       ) : (
-        <Table className="ty-table" verticalSpacing={6}>
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>For</Table.Th>
-              {whose && <Table.Th>Whose</Table.Th>}
-              <Table.Th w={130}>May at most</Table.Th>
-              <Table.Th w={130}>Last used</Table.Th>
-              <Table.Th w={130}>Expires</Table.Th>
-              <Table.Th w={110} aria-label="Revoke" />
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {tokens.map((token) => (
-              <Row key={token.id} token={token} whose={whose} />
-            ))}
-          </Table.Tbody>
-        </Table>
+        <TakeTable file="tokens" rows={() => tokenRows(tokens)}>
+          <Table className="ty-table" verticalSpacing={6}>
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>For</Table.Th>
+                {whose && <Table.Th>Whose</Table.Th>}
+                <Table.Th w={130}>May at most</Table.Th>
+                <Table.Th w={130}>Last used</Table.Th>
+                <Table.Th w={130}>Expires</Table.Th>
+                <Table.Th w={110} aria-label="Revoke" />
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {tokens.map((token) => (
+                <Row key={token.id} token={token} whose={whose} />
+              ))}
+            </Table.Tbody>
+          </Table>
+        </TakeTable>
       )}
       {children}
     </Paper>

@@ -2,7 +2,9 @@ import { Button, Group, Paper, Select, Table, Text, TextInput, Title } from "@ma
 import { type FormEvent, useState } from "react";
 import { answered, client, unwrap } from "../../api/client";
 import type { User } from "../../api/types";
+import { TakeTable } from "../../components/TakeTable";
 import { counted, formatAge } from "../../lib/format";
+import { userRows } from "../../lib/peopleCsv";
 import { MEANS, ROLES, type Role } from "../../lib/rights";
 import { ConfirmButton } from "./ConfirmButton";
 import { usePeopleChange } from "./usePeopleChange";
@@ -14,22 +16,24 @@ export function UserTable({ users, self }: { users: User[]; self: string }) {
       <Title order={2} fz="md" mb={4}>
         Users
       </Title>
-      <Table className="ty-table" verticalSpacing={6}>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Name</Table.Th>
-            <Table.Th w={150}>Role</Table.Th>
-            <Table.Th w={110}>Tokens</Table.Th>
-            <Table.Th w={110}>Let in</Table.Th>
-            <Table.Th w={110} aria-label="Remove" />
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {users.map((user) => (
-            <Row key={user.name} user={user} self={self} />
-          ))}
-        </Table.Tbody>
-      </Table>
+      <TakeTable file="users" rows={() => userRows(users)}>
+        <Table className="ty-table" verticalSpacing={6}>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>Name</Table.Th>
+              <Table.Th w={150}>Role</Table.Th>
+              <Table.Th w={110}>Tokens</Table.Th>
+              <Table.Th w={110}>Let in</Table.Th>
+              <Table.Th w={110} aria-label="Remove" />
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {users.map((user) => (
+              <Row key={user.name} user={user} self={self} />
+            ))}
+          </Table.Tbody>
+        </Table>
+      </TakeTable>
       <AddUser />
       <Text size="xs" c="dimmed" mt="xs">
         {ROLES.map((role) => `A${role === "admin" ? "n" : ""} ${role} ${MEANS[role]}.`).join(" ")}
