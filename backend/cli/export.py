@@ -67,7 +67,9 @@ def export(
             _mlflow(client, of, race, to or "", experiment)
             return
         if out is None:
-            raise UserError("--out", None, "says nothing of where to", "Name a folder, which is made")
+            raise UserError(
+                "--out", None, "what is exported is written there", "Name a folder, which is made"
+            )
         if as_ == "model":
             _model(client, of, out, step, optimizer)
         elif as_ == "parquet":
@@ -86,7 +88,7 @@ def _check(as_: Form, race: bool, follow: bool, to: str | None) -> None:
         raise UserError("--follow", True, "only a job's run of TensorBoard is written live", remedy)
     if (to is None) == (as_ == "mlflow"):
         rule = "--as mlflow needs it" if to is None else "only --as mlflow needs it"
-        raise UserError("--to", to, rule, "Examples: http://127.0.0.1:5000, file:./mlruns")
+        raise UserError("--to", to, rule, "Examples: http://127.0.0.1:5000, sqlite:///mlflow.db")
 
 
 def _model(client: Client, job_id: str, out: Path, step: int | None, optimizer: bool) -> None:

@@ -31,8 +31,8 @@ class Store:
     """One experiment of one tracking server."""
 
     def __init__(self, uri: str, experiment: str) -> None:
-        """`uri`: as MLflow has it, `http://...` or `file:...`. Raises UserError where MLflow is missing, or where the
-        server does not answer as one."""
+        """`uri`: as MLflow has it, `http://...` or `sqlite:///...`. Raises UserError where MLflow is missing, or where
+        the server does not answer as one."""
         try:
             from mlflow import MlflowClient  # noqa: PLC0415 - an extra
             from mlflow.exceptions import MlflowException  # noqa: PLC0415
