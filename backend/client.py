@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from backend.checkpoint_client import CheckpointClient
 from backend.connection import ApiError, ServerUnreachableError
 from backend.drawn import drawn
+from backend.export_client import ExportClient
 from backend.lifecycle import said
 from backend.people_client import PeopleClient
 from backend.plan_client import PlanClient
@@ -64,7 +65,7 @@ def each(given: Any) -> list[Any]:
     return [given] if alone else list(given)
 
 
-class Client(PlanClient, PeopleClient, CheckpointClient):
+class Client(PlanClient, PeopleClient, CheckpointClient, ExportClient):
     """Everything that the service can be asked, as methods."""
 
     # --- jobs ---

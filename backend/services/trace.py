@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from backend.services.trace_flows import Ends, Flows
 from engine.telemetry.events import NONE, Clock, Kind, Track
 
 EVENTS_AT_ONCE = 20_000
@@ -67,6 +68,7 @@ class Trace:
         self._kinds = [kind.name.lower() for kind in sorted(Kind)]
         self._buckets = buckets
         self._clocks = [clock.name.lower() for clock in sorted(Clock)]
+        self._flows = Flows()
         self._busy_until: dict[tuple[int, int], list[int]] = {}
         """For each (party, track), when each of its threads is free."""
 
@@ -79,7 +81,8 @@ class Trace:
             [entry for row in page.tolist() for entry in self._entries(_Event._make(row))] for page in pages
         )
         separator = ""
-        for entries in chain([first], later):
+        rest = (list(flows.rest()) for flows in (self._flows,))  # asked for when all pages are written
+        for entries in chain([first], later, rest):
             if entries:
                 yield separator + ",\n".join(entries)
                 separator = ",\n"
@@ -104,6 +107,11 @@ class Trace:
             f'{{"ph":"X","name":{name},"cat":"{kind}","pid":{event.party},"tid":{thread},'
             f'"ts":{event.start / 1e3},"dur":{(event.end - event.start) / 1e3},"args":{{{self._details(event)}}}}}'
         )
+        ends = Ends(
+            event.party, event.step, event.layer, event.unit, event.kind, event.track, event.peer, event.queued,
+            event.start, event.end, thread,
+        )  # fmt: skip
+        yield from self._flows.of(ends)
 
     def _details(self, event: _Event) -> str:
         details = [f'"step":{event.step}']

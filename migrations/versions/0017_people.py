@@ -31,7 +31,7 @@ APPEND_ONLY = {
         "FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse()",
     ),
 }
-"""As they were then; 0022 makes others."""
+"""As they were then; 0018 makes others."""
 
 
 def upgrade() -> None:

@@ -160,3 +160,13 @@ def test_an_archive_is_written_as_its_pages_are_read() -> None:
         table = pq.read_table(io.BytesIO(packed.read("steps.parquet")))
     assert table.num_rows == 15_000
     assert table["loss"].null_count == 15_000
+
+
+def test_the_guide_lists_every_column() -> None:
+    rows = ["| table | column | unit | what it is |", "|---|---|---|---|"]
+    for name, columns in TABLES.items():
+        for column in columns:
+            rows.append(f"| `{name}` | `{column.name}` | {column.unit} | {column.meaning} |")
+    guide = (Path(__file__).parents[2] / "docs" / "exports.md").read_text(encoding="utf-8")
+    said = guide.partition("<!-- tables:")[2].partition("-->\n")[2].partition("<!-- /tables -->")[0]
+    assert said.strip() == "\n".join(rows), "the table should read:\n" + "\n".join(rows)

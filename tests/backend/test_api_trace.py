@@ -78,6 +78,44 @@ def test_every_event_is_in_the_trace_once(
     assert {entry["args"]["priority"] for entry in sends} == set(range(len(LAYERS)))
 
 
+def test_arrows_lead_from_messages_to_where_they_arrive_and_to_the_waits_that_they_end(
+    api: TestClient, run: Run
+) -> None:
+    entries = export(api, run.job_id, step_from=2, step_to=6)["traceEvents"]
+    slices = [entry for entry in entries if entry["ph"] == "X"]
+
+    def at(end: dict[str, Any]) -> dict[str, Any]:
+        """The slice that an arrow's end is bound to."""
+        (found,) = [
+            one
+            for one in slices
+            if (one["pid"], one["tid"]) == (end["pid"], end["tid"])
+            and one["ts"] - 1e-4 <= end["ts"] < one["ts"] + one["dur"] - 1e-4
+        ]
+        return found
+
+    begins, ends = ({e["id"]: e for e in entries if e["ph"] == phase} for phase in "sf")
+    arrows = [(begins[i], end) for i, end in ends.items() if i in begins]
+    assert all(begin["ts"] <= end["ts"] for begin, end in arrows)
+    messages = [(at(begin), at(end)) for begin, end in arrows if begin["name"] == "message"]
+    sends = [one for one in slices if one["cat"] == "send"]
+    assert len(messages) == len(sends)
+    for send, receive in messages:
+        assert (send["cat"], receive["cat"]) == ("send", "receive")
+        assert send["args"]["peer"] != receive["args"]["peer"]
+        assert [send["args"][key] for key in ("step", "layer", "slice", "bytes")] == [
+            receive["args"][key] for key in ("step", "layer", "slice", "bytes")
+        ]
+    waits = [(at(begin), at(end)) for begin, end in arrows if begin["name"] == "ends the wait"]
+    assert {wait["ts"] for _, wait in waits} >= {
+        one["ts"] for one in slices if one["cat"] == "wait" and one["args"]["step"] > 2
+    }
+    for receive, wait in waits:
+        assert (receive["cat"], wait["cat"]) == ("receive", "wait")
+        assert receive["ts"] + receive["dur"] == pytest.approx(wait["ts"] + wait["dur"], abs=1e-2)
+        assert receive["args"]["layer"] == wait["args"]["layer"]
+
+
 def test_slices_of_one_thread_never_overlap(api: TestClient, run: Run) -> None:
     entries = export(api, run.job_id, step_from=0)["traceEvents"]
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in entries if e["name"] == "thread_name"}

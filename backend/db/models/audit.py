@@ -62,7 +62,7 @@ APPEND_ONLY = {
         "FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse()",
     ),
 }
-"""What makes a database refuse to change a row of it, or to delete a young one; migration 0022 runs the same."""
+"""What makes a database refuse to change a row of it, or to delete a young one; migration 0018 runs the same."""
 for _dialect, _statements in APPEND_ONLY.items():
     for _statement in _statements:
         event.listen(

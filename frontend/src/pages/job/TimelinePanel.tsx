@@ -219,6 +219,19 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
                 Trace
               </Button>
             </Tooltip>
+            <Tooltip label="All that was recorded, as Parquet files for pandas, DuckDB and others">
+              <Button
+                component="a"
+                href={`/api/v1/jobs/${jobId}/tables${formatQuery({ attempt: search.attempt })}`}
+                download
+                size="compact-sm"
+                variant="default"
+                leftSection={<IconDownload size={14} />}
+                data-testid="tables"
+              >
+                Tables
+              </Button>
+            </Tooltip>
             <Button
               size="compact-sm"
               variant="default"

@@ -75,6 +75,17 @@ export function RankingsPage() {
           >
             Report
           </Button>
+          <Button
+            component="a"
+            href={`/api/v1/races/${race.id}/tables`}
+            download
+            variant="default"
+            leftSection={<IconDownload size={16} />}
+            title="All that its jobs recorded, as Parquet files for pandas, DuckDB and others"
+            data-testid="race-tables"
+          >
+            Tables
+          </Button>
           <ForMembers>
             <LinkButton to="/launch" search={{ again: race.id }} variant="default" data-testid="race-again">
               Race again

@@ -1,6 +1,6 @@
 """What an entry of the audit log gave or took; old entries may go.
 
-Revision: 0022, after 0017.
+Revision: 0018, after 0017.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from alembic import context, op
 
 from backend.db.models.audit import APPEND_ONLY
 
-revision = "0022"
+revision = "0018"
 down_revision = "0017"
 branch_labels = None
 depends_on = None
