@@ -71,6 +71,21 @@ class Queued:
     """What it was told about why."""
 
 
+def queued(job: Job) -> decide.QueuedJob | None:
+    """A job that waits, as a decision knows it; None for one that cannot be read."""
+    if isinstance(known := _demand(job.spec), UserError):
+        return None
+    age = job.queued_unix_ns or job.created_unix_ns
+    return decide.QueuedJob(
+        id=job.id,
+        name=job.name,
+        demand=known[0],
+        priority=job.priority,
+        queued_unix_ns=age,
+        duration_ns=known[1],
+    )
+
+
 def _demand(spec: dict[str, Any]) -> tuple[decide.Demand, int | None] | UserError:
     """What a job asks for and how long it is expected to run, or why it cannot be read."""
     try:

@@ -103,13 +103,6 @@ class Virtual:
                     yield from self._end(run, now)
             yield from self._pass(now)
 
-    def waiting(self) -> dict[str, int]:
-        """Project to how many of its jobs wait."""
-        counts: dict[str, int] = {}
-        for job in self._queue.values():
-            counts[job.project] = counts.get(job.project, 0) + 1
-        return counts
-
     def _pass(self, now: int) -> Iterator[Happened]:
         if not self._queue:
             return
@@ -188,13 +181,8 @@ class Virtual:
         return number
 
 
-def forecast(state: State, wanted: int) -> dict[str, int]:
+def forecast(state: State) -> dict[str, int]:
     """When jobs that wait will start (Unix, ns), by what is known of how long jobs take, if nobody comes and nobody
-    leaves; those of which nobody knows are left out. It stops once `wanted` have started."""
-    starts: dict[str, int] = {}
-    for happened in Virtual(replace(state, paused=False)).run():
-        if happened.what == "started":
-            starts.setdefault(happened.job.id, happened.at_ns)
-            if len(starts) >= wanted:
-                break
-    return starts
+    leaves; those of which nobody knows are left out."""
+    happened = Virtual(state).run()
+    return {one.job.id: one.at_ns for one in happened if one.what == "started"}

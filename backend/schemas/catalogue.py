@@ -109,6 +109,9 @@ class Waiting(Schema):
     """The scheduler's own words: for what it waits, and behind whom."""
     retry_at: datetime | None
     """Not before this is it tried again. Null: it may start at any time."""
+    starts_at: datetime | None
+    """When it starts on this server if every job that runs, or is listed before it, takes as long as it declared
+    (`duration_s`), and none is added. Null: not known, as where one that it waits for has declared nothing."""
 
 
 class Queue(Schema):

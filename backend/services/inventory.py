@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
@@ -10,15 +12,19 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models
-from backend.lifecycle import State
+from backend.lifecycle import Reason, State
 from backend.scheduler import decide, snapshot
 from backend.scheduler.alone import Alone
+from backend.scheduler.virtual import forecast
 from backend.schemas import jobs
 from backend.schemas.catalogue import Device, Queue, Waiting
 from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
 from engine.plan.job import ClusterSpec, JobSpec
 from engine.plan.serde import from_plain
+
+FORESEEN = 50
+"""Of the jobs that wait, so many are told when they start: each start is a look at all of them."""
 
 
 class Inventory:
@@ -97,10 +103,26 @@ class Inventory:
         first = select(job).where(waiting).order_by(job.priority.desc(), since, job.id).limit(limit)
         with self._database.read() as session:
             total = session.scalar(select(func.count()).select_from(job).where(waiting)) or 0
-            items = [self._waiting(row) for row in session.scalars(first)]
+            rows = session.scalars(first).all()
+            starts = self._starts(session, rows[:FORESEEN])
+            items = [self._waiting(row, starts.get(row.id)) for row in rows]
         return Queue(items=items, total=total)
 
-    def _waiting(self, job: models.Job) -> Waiting:
+    def _starts(self, session: Session, rows: Sequence[models.Job]) -> dict[str, int]:
+        """When those that may be placed now will start, by the durations that jobs declared."""
+        now = time.time_ns()
+        due = [row for row in rows if (row.retry_unix_ns or 0) <= now and row.reason != Reason.SERVER_PAUSED]
+        if not due:
+            return {}
+        state = decide.State(
+            queued=tuple(job for row in due if (job := snapshot.queued(row)) is not None),
+            inventory=self._inventory,
+            occupied=snapshot.occupied(session, self._place),
+            now_unix_ns=now,
+        )
+        return forecast(state)
+
+    def _waiting(self, job: models.Job, starts_ns: int | None) -> Waiting:
         kind, devices = None, 0
         with suppress(UserError):  # of another version's job, or of one that this machine has nothing for
             cluster = from_plain(ClusterSpec, job.spec.get("cluster", {}), "cluster")
@@ -117,6 +139,7 @@ class Inventory:
             reason=job.reason,
             message=job.message,
             retry_at=moment_or_none(job.retry_unix_ns),
+            starts_at=moment_or_none(starts_ns),
         )
 
     def _holders(self, session: Session) -> dict[str, models.Attempt]:

@@ -14,9 +14,9 @@ from tests.backend.posted_run import end_attempt, start_attempt
 
 
 def test_devices_say_who_holds_them_and_the_queue_who_waits_and_why(api: TestClient, tmp_path: Path) -> None:
-    runs = submit(api, "holds", cluster={"workers": 2})["id"]
+    runs = submit(api, "holds", cluster={"workers": 2}, duration_s=3600)["id"]
     posted = start_attempt(api, runs, tmp_path, devices={"cpu:0": "a processor", "cpu:1": "a processor"})
-    older = submit(api, "older", cluster={"workers": 3})
+    older = submit(api, "older", cluster={"workers": 3}, duration_s=60)
     urgent = submit(api, "urgent", priority=5)
     rehearsal = submit(api, "rehearsal", fidelity="rehearse")
     held = {device["name"]: device for device in api.get("/api/v1/devices").json()}
@@ -35,6 +35,8 @@ def test_devices_say_who_holds_them_and_the_queue_who_waits_and_why(api: TestCli
         ("cpu", 3),
         ("rehearsal", 1),
     ]
+    # The first and the third one fit now. Nobody knows when the first one ends, for which the second one waits.
+    assert [row["starts_at"] is None for row in queue["items"]] == [False, True, False]
     assert queue["items"][0]["message"] is None, "nobody has looked at it: no scheduler runs here"
     words = "next in the queue: needs 3 CPU devices"
     database = api.app.state.context.database  # type: ignore[attr-defined]

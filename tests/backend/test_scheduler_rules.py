@@ -140,8 +140,8 @@ def test_backfill_never_delays_who_is_first(state: State) -> None:
     first = _first_waiting(state)
     if first is None:
         return
-    without = forecast(replace(state, backfill=False), len(state.queued))
-    assert forecast(state, len(state.queued))[first] <= without[first]
+    without = forecast(replace(state, backfill=False))
+    assert forecast(state)[first] <= without[first]
 
 
 def test_projects_take_turns_by_what_they_have_used_for_their_weight() -> None:
@@ -249,6 +249,15 @@ def test_what_jobs_declare_reaches_the_decision(database: Database, tmp_path: Pa
     assert held["cpu:silent"].ends_unix_ns is None
     with pytest.raises(UserError, match=r"duration_s.*0.*from 1 to"):
         from_plain(JobSpec, {**SPEC, "duration_s": 0})
+
+
+def test_when_jobs_will_start_is_known_as_far_as_ends_are() -> None:
+    queued = tuple(job(name, 4, 10, queued_unix_ns=n) for n, name in enumerate("ab"))
+    state = State(queued=queued, inventory=inventory(4), occupied=run("r", "0", 5), now_unix_ns=NOW)
+    assert forecast(state) == {"a": NOW + 5 * S, "b": NOW + 15 * S}
+    assert forecast(replace(state, occupied=run("r", "0"))) == {}
+    unknown = (replace(queued[0], duration_ns=None), queued[1])
+    assert forecast(replace(state, queued=unknown)) == {"a": NOW + 5 * S}
 
 
 def test_a_preempted_job_goes_on_and_is_not_asked_for_ever() -> None:

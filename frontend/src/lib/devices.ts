@@ -58,13 +58,23 @@ export function deviceRows(devices: Device[]): Cell[][] {
 /** Jobs that wait, likewise. */
 export function waitingRows(waiting: Waiting[]): Cell[][] {
   return [
-    ["job", "job id", "needs", "why it waits", "again at", "priority", "waits since"],
+    [
+      "job",
+      "job id",
+      "needs",
+      "why it waits",
+      "again at",
+      "starts at, by estimate",
+      "priority",
+      "waits since",
+    ],
     ...waiting.map((one) => [
       one.job_name,
       one.job_id,
       needs(one),
       one.message,
       one.retry_at,
+      one.starts_at,
       one.priority,
       one.since,
     ]),
