@@ -80,6 +80,15 @@ def test_who_writes_to_what_backward_needs_is_told_so_whoever_has_kept_it(kept: 
     assert "in a plain loop" in str(found)
 
 
+def test_so_is_who_does_so_in_what_is_compiled() -> None:
+    weight, x = torch.ones(2, requires_grad=True), torch.ones(2)
+    y = torch.compile(lambda x: (weight * x).sin().sum(), backend="aot_eager")(x)
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
+        y.backward()
+    assert "could not go backward" in str(refused_by_pytorch(caught.value, 3, sharded=False))
+
+
 @pytest.mark.parametrize("why", ["a second time", "modified by an inplace"])
 def test_what_pieces_of_time_do_not_find_again_is_told_likewise(why: str) -> None:
     """A state that was carried into the next step with its graph, say."""
