@@ -22,15 +22,18 @@ from functools import partial
 from typing import TypeAlias
 
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Parameter
 
 from engine.errors import TrainingError
 from engine.instrumentation.checksum import Turns, checksum
 from engine.instrumentation.gate import past_gates
-from engine.instrumentation.raw_memory import POINTER, is_given_away, listen, memory_of
+from engine.instrumentation.raw_memory import POINTER, STORAGE, is_given_away, listen, memory_of
 from engine.plan.units import Unit
 
-_State: TypeAlias = tuple[int, int]
+_State: TypeAlias = tuple[int, int, StorageWeakRef]
+"""How often autograd has seen it change, where it lies, and in which memory: an address may be had by one memory after
+the other, and a memory that is referred to is not taken for the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +77,8 @@ class Writes:
         """By parameter: its state when its version came."""
         self._left: dict[str, _State] = {}
         """The same, when its gradient left."""
+        self._memory: dict[str, StorageWeakRef] = {}
+        """By parameter: what it lay in when it was last looked at."""
         self._before: dict[str, Tensor] = {}
         """Checksums of what is looked at, when its version came."""
         self._evaluated: dict[str, Tensor] = {}
@@ -233,10 +238,13 @@ class Writes:
             self._after.setdefault(name, self._said[name])
 
     def _state(self, name: str) -> _State:
-        """How often autograd has seen it change, and where it lies."""
         parameter = self.parameters[name]
-        found = parameter._version, POINTER(parameter)
-        if name in self._known and found[1] != self._known[name][1]:
+        storage = STORAGE(parameter)
+        memory = self._memory.get(name)
+        if memory is None or memory.cdata != storage._cdata:
+            memory = self._memory[name] = StorageWeakRef(storage)
+        found = parameter._version, POINTER(parameter), memory
+        if name in self._known and found[1:] != self._known[name][1:]:
             self._lies(name)
         return found
 

@@ -23,11 +23,13 @@ _NETWORK = ("gloo", "NCCL", "Connection")
 """What an error says where a peer has gone, which is not its cause."""
 _LATE = "Timed out waiting"
 """What Gloo says where another worker, which is there, does not take part in a collective."""
-_BACKWARD = ("_engine_run_backward", "unmoved", "all_unmoved")
+_ENGINE = "_engine_run_backward"
+"""What runs a backward pass."""
+_BACKWARD = (_ENGINE, "unmoved", "all_unmoved")
 """What raises where a backward pass cannot be gone: PyTorch, and for it whoever keeps what it has saved
 (`engine/memory/saving.py`)."""
-_COMPILED = "/torch/_functorch/_aot_autograd/"
-"""What goes backward for PyTorch's engine through what torch.compile has compiled."""
+_COMPILED = "/torch/_functorch/"
+"""Where what torch.compile has compiled takes what it has saved."""
 
 
 def refused_by_pytorch(error: Exception, step: int, *, sharded: bool) -> TrainingError | None:
@@ -57,7 +59,7 @@ def refused_by_pytorch(error: Exception, step: int, *, sharded: bool) -> Trainin
             " reentrant checkpointing of layers brings it about. Call checkpoint with use_reentrant=False, or choose"
             " another strategy"
         )
-    elif _goes_backward(frames):
+    elif _in_backward(frames):
         message = (
             f"PyTorch could not go backward through step {step}: {said}. Call the model and its loss in a plain"
             " loop under torch.autograd.set_detect_anomaly(True), which names the line of forward that is meant"
@@ -72,7 +74,7 @@ def refused_by_pytorch(error: Exception, step: int, *, sharded: bool) -> Trainin
     return TrainingError(message).with_traceback(error.__traceback__)
 
 
-def _goes_backward(frames: StackSummary) -> bool:
-    """Whether PyTorch itself raised the error, on its way backward, and no code of a user's that it called there."""
-    compiled = _COMPILED in frames[-1].filename and any(frame.name == _BACKWARD[0] for frame in frames)
+def _in_backward(frames: StackSummary) -> bool:
+    """Whether PyTorch itself raises in a backward pass, for what is compiled as well."""
+    compiled = _COMPILED in frames[-1].filename and any(frame.name == _ENGINE for frame in frames)
     return compiled or frames[-1].name in _BACKWARD

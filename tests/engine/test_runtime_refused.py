@@ -80,16 +80,13 @@ def test_who_writes_to_what_backward_needs_is_told_so_whoever_has_kept_it(kept: 
     assert "in a plain loop" in str(found)
 
 
-def test_who_writes_to_what_compiled_code_needs_is_told_likewise() -> None:
-    layer = nn.Linear(2, 2)
-    layer.compile(backend="aot_eager")
-    y = layer(layer(torch.ones(1, 2))).sum()
-    with torch.no_grad():
-        layer.weight.add_(1)
+def test_so_is_who_does_so_in_what_is_compiled() -> None:
+    weight, x = torch.ones(2, requires_grad=True), torch.ones(2)
+    y = torch.compile(lambda x: (weight * x).sin().sum(), backend="aot_eager")(x)
+    x.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
         y.backward()
-    found = str(refused_by_pytorch(caught.value, 3, sharded=False))
-    assert "could not go backward through step 3: RuntimeError: one of the variables" in found
+    assert "could not go backward" in str(refused_by_pytorch(caught.value, 3, sharded=False))
 
 
 @pytest.mark.parametrize("why", ["a second time", "modified by an inplace"])

@@ -267,6 +267,19 @@ def test_the_memory_is_known_where_it_has_been_replaced(weight: Parameter) -> No
         step(writes, LATE + 1, lambda: torch.Tensor.zero_(weight[:2].data))
 
 
+def test_another_memory_at_the_same_address_is_seen() -> None:
+    """As one that was freed is had again by what is put into `.data` next."""
+    kept = np.arange(4.0)
+    weight = Parameter(torch.from_numpy(kept))
+    writes = Writes({"w": weight}, served=[], compared=True)
+
+    def replaced() -> None:
+        kept[:] = 7.0
+        weight.data = torch.from_numpy(kept)
+
+    assert list(step(writes, 0, replaced).wrote) == ["w"]
+
+
 def test_one_that_goes_on_is_found_within_a_period() -> None:
     parameters = {name: Parameter(torch.arange(60_000.0)) for name in "abc"}
     writes = Writes(parameters, served=list(parameters), compared=False)

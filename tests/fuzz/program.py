@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tests.fuzz import trial
-from tests.fuzz.compiled import file_of
+from tests.fuzz.compiled import compilable, file_of
 from tests.fuzz.network import Case
 
 _MAIN = '''
@@ -27,6 +27,8 @@ if __name__ == "__main__":
 
 def program(case: Case, verdict: trial.Verdict, *, compiled: bool = False) -> str:
     """The source of the program for a case and what was wrong with it. `compiled`: its network was."""
+    if compiled:
+        case = compilable(case)
     head = f'"""{verdict.what}: a plain PyTorch loop and the engine (`python FILE` in the repository)."""\n\n'
     return head + file_of(case, compiled=compiled).source + _MAIN.format(job=pformat(case.job, width=110))
 

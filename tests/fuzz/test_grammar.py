@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,14 @@ from engine.instrumentation.compiled import is_compiled
 from engine.strategies import STRATEGIES as CATALOGUE
 from tests.fuzz import reference
 from tests.fuzz.campaign import case_of
-from tests.fuzz.compiled import file_of
+from tests.fuzz.compiled import compilable, file_of
 from tests.fuzz.distance import distances, tolerance
 from tests.fuzz.grammar.extras import EXTRAS
 from tests.fuzz.grammar.file import write
 from tests.fuzz.grammar.flows import FLOWS
 from tests.fuzz.grammar.layers import LAYERS
 from tests.fuzz.grammar.losses import LOSSES
-from tests.fuzz.network import Block, Extra, Network
+from tests.fuzz.network import Block, Case, Extra, Network
 from tests.fuzz.training import PEERS, STRATEGIES
 from tests.fuzz.trial import load
 
@@ -117,6 +118,17 @@ def test_a_compiled_network_is_compiled_in_some_way(tmp_path: Path) -> None:
         assert any(found)
         ways.add((found[0], sum(found) > 1))
     assert len(ways) > 1
+
+
+def test_most_compiled_networks_keep_their_activations() -> None:
+    moved = [case for case in map(partial(case_of, 0), range(40)) if _moves(case)]
+    left = [case for case in map(compilable, moved) if _moves(case)]
+    assert 0 < len(left) < len(moved) / 2
+
+
+def _moves(case: Case) -> bool:
+    """Whether its job does something to activations."""
+    return any("activations" in each for each in case.job["overrides"])
 
 
 def test_every_strategy_of_the_catalogue_is_drawn() -> None:

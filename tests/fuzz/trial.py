@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from tests.fuzz import product, reference
-from tests.fuzz.compiled import file_of
+from tests.fuzz.compiled import compilable, file_of
 from tests.fuzz.distance import distances, tolerance
 from tests.fuzz.grammar.file import File
 from tests.fuzz.leaks import Watch
@@ -56,6 +56,8 @@ class Trials:
         if self._watch is None:
             RESIDENTS.bring(RESIDENTS.take())
             self._watch = Watch(RESIDENTS)
+        if self._compiled:
+            case = compilable(case)
         file = file_of(case, compiled=self._compiled)
         verdict = self._judge_file(case, file, f"net_{case.key}")
         if verdict.what == "silent difference" and file.random and case.job["strategy"]["name"] in CUT:

@@ -45,9 +45,12 @@ def activation(w: Writer, b: Block) -> Part:
 
 
 def bilinear(w: Writer, b: Block) -> Part:
-    features = w.vector()
+    """Of wide inputs the first features only: its weight grows with their square, and is cut into tiny slices."""
+    whole = w.vector()
+    features = min(whole, 16)
+    value = "{0}" if features == whole else f"{{0}}[:, :{features}]"
     layer = w.declare("bilinear", f"nn.Bilinear({features}, {features}, {b.size})")
-    return Part(template=f"{layer}({{0}}, {{0}})", into=w.shape, out=(b.size,))
+    return Part(template=f"{layer}({value}, {value})", into=w.shape, out=(b.size,))
 
 
 def scalar(w: Writer, b: Block) -> Part:
