@@ -74,7 +74,8 @@ def test_every_list_and_figure_answers(api: TestClient, filled: Filled) -> None:
 def test_the_benchmark_asks_for_everything_that_is_read(api: TestClient, filled: Filled) -> None:
     """But for what is of one race of strategies, which the data have none of, of people, and what is no list."""
     read = {path for path, of in api.get(DOCUMENT).json()["paths"].items() if "get" in of}
-    left = {"/notices", "/session", "/jobs/{job_id}/logs/file", "/jobs/{job_id}/export"}
+    left = {"/notices", "/session", "/metrics", "/jobs/{job_id}/logs/file"}
+    left |= {"/jobs/{job_id}/export", "/jobs/{job_id}/tables"}  # files
     left |= {"/users", "/tokens", "/audit"}  # of people, of whom there are none
     left |= {path for path in (each.removeprefix(PREFIX) for each in read) if path.startswith("/races/")}
     asked = {each.path for each in benchmark.requests(filled.large, filled.rival, filled.others)}
