@@ -15,8 +15,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import Parameter
 
+from engine.instrumentation.gate import Gate
 from engine.memory.recompute import _Call
+from engine.memory.rewind import State
 from engine.state.computation import Computation
 from tests import odd_keeping, odd_tensors
 from tests import odd_models as odd
@@ -164,3 +167,27 @@ def test_what_a_pass_found_is_let_go_of_when_a_later_one_is_over(tmp_path: Path)
     calls = [each for each in gc.get_objects() if isinstance(each, _Call) and id(each) not in before]
     assert 0 < len(calls) <= 2 * len(model.blocks)
     memory.close()
+
+
+def test_what_is_noted_of_a_frozen_parameter_is_the_version_that_forward_reads() -> None:
+    """It is in the plan where it was frozen while training ran, and its version may come when forward waits for it: put
+    back to one that was noted before, it is not what the graph has saved."""
+    layer = nn.Linear(2, 2)
+    frozen = layer.weight.requires_grad_(False)
+
+    def come(parameter: Parameter, function: Any) -> bool:
+        gate.open(parameter)
+        with torch.no_grad():
+            frozen.zero_()
+        return True
+
+    state = State("layer", [layer])
+    gate = Gate(come)
+    assert gate.close(frozen)
+    before = state.begin(())
+    assert not gate.is_closed(frozen)
+    assert not layer(torch.ones(1, 2)).sub(layer.bias).any()
+    version = frozen._version
+    before.end()
+    with before.again():
+        assert frozen._version == version
