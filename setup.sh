@@ -102,7 +102,7 @@ command=${1:-}
 [ $# -gt 0 ] && shift
 case "$command" in
     environment) environment "$@"; data_plane ;;
-    page) environment server; data_plane; page ;;
+    page) environment server parquet; data_plane; page ;;
     npm) environment server; packages; cd frontend; exec npm "$@" ;;
     *) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
