@@ -215,6 +215,7 @@ def test_a_server_without_a_token_says_whom_it_answers(tmp_path: Path, insecure:
             "user": None,
             "role": "admin",
             "ends_unix_ns": None,
+            "admins": [],
             "newest_notice": 0,
         }
         assert client.get("/api/v1/health").json()["access"] == kind
