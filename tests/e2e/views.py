@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -85,7 +86,8 @@ def dialog(page: Page, opener: str) -> Iterator[Locator]:
     """What a button opens over the page, until the block ends."""
     page.get_by_test_id(opener).click()
     opened = page.get_by_role("dialog")
-    expect(opened).to_be_visible()
+    # It is named by its title, once that is there: who looks before sees a dialogue without a name.
+    expect(page.get_by_role("dialog", name=re.compile(r"\S"))).to_be_visible()
     yield opened
     page.keyboard.press("Escape")
     expect(opened).to_have_count(0)
