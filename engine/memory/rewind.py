@@ -68,11 +68,9 @@ class State:
         modes, all tensors are compared with copies."""
         modes = tuple(module.training for module in self._below)
         self._passes[modes] += 1
-        for _, parameter in self.parameters:
-            if (
-                not parameter.requires_grad
-            ):  # its values are noted: where its version has not come, this waits for it
-                parameter.detach()
+        frozen = [each for _, each in self.parameters if not each.requires_grad]
+        for parameter in frozen:  # their values are noted: where a version has not come, this waits for it
+            parameter.detach()
         given = Walk([("its argument", value) for value in arguments], self.known) if arguments else None
         return Before(self, given, learning=self._passes[modes] <= LEARNING)
 
