@@ -4,8 +4,9 @@ One pytest, whose plugin this is, collects all tests; then each lane goes on in 
 tests that start processes wait for them, so that one lane's waits are another's time. What a lane said is printed
 when it has ended; then its tests, the time that passed and the processor seconds of all its processes stand beside its
 budget, which counts seconds of the machine in `tests/speed.py`; what one of those takes here is measured now and then
-while the lanes run. A lane over its budget fails where TRAINYARD_HOLD_BUDGETS=1, as in continuous integration. A
-run without arguments also proves that no test fell between the lanes.
+while the lanes run. A lane over its budget is said to be; one that is over it by more than the measurement's own
+uncertainty fails where TRAINYARD_HOLD_BUDGETS=1, as in continuous integration. A run without arguments also proves
+that no test fell between the lanes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ HOLD = "TRAINYARD_HOLD_BUDGETS"
 BUDGETS = {lane.name: lane.cpu_s for lane in LANES}
 WHOLE = "TRAINYARD_WHOLE_SUITE"
 """The environment variable that says that pytest was given no arguments."""
+_HELD = 1.1
+"""Times its budget, a lane fails. The loads of one run differ by a fifth, and two runs of one commit by 9 % of the
+budget's seconds (467 and 508), so that a lane just within its budget is over it by chance."""
 _SAY_S = 120.0
 """Between two lines that say how far the lanes are, and between two measurements of the machine, each of which takes it
 a second and a half."""
@@ -180,8 +184,8 @@ def complaints(results: list[Result], slowness: float, collected: Counter[str] |
         if total + soaks != collected.total():
             failed.append(f"{collected.total()} tests were collected, {total} ran and {soaks} are soaks")
     if os.environ.get(HOLD) == "1":
-        over = [r.lane for r in results if r.cpu_s > BUDGETS[r.lane] * slowness]
-        failed += [f"lane {lane} is over its budget" for lane in over]
+        over = [r.lane for r in results if r.cpu_s > BUDGETS[r.lane] * slowness * _HELD]
+        failed += [f"lane {lane} took more than {_HELD:.0%} of its budget" for lane in over]
     return failed
 
 

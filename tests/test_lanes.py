@@ -142,10 +142,14 @@ def test_a_budget_is_held_in_seconds_of_one_stated_processor(monkeypatch: pytest
     lane = LANES[0]
     took = Result(lane=lane.name, code=0, wall_s=1, cpu_s=1.5 * lane.cpu_s, left=[], ran=1)
     monkeypatch.setenv(HOLD, "1")
-    assert complaints([took], slowness=1.6, collected=None) == []
-    assert complaints([took], slowness=1.4, collected=None) == [f"lane {lane.name} is over its budget"]
-    monkeypatch.delenv(HOLD)
+    assert complaints([took], slowness=1.5, collected=None) == []
+    # Which side of its budget a lane is on here, one run cannot tell.
     assert complaints([took], slowness=1.4, collected=None) == []
+    assert complaints([took], slowness=1.3, collected=None) == [
+        f"lane {lane.name} took more than 110% of its budget"
+    ]
+    monkeypatch.delenv(HOLD)
+    assert complaints([took], slowness=1.3, collected=None) == []
 
 
 def test_what_needs_a_lane_says_which_fixture_is_missing() -> None:
