@@ -69,7 +69,6 @@ def test_a_chosen_baseline_is_kept(page: Page, client: Client, recorded: list[st
 
 def test_a_speed_up_with_a_caveat_is_marked_and_says_why(page: Page, recorded: list[str]) -> None:
     caveat = "another job ran on the machine during this job"
-
     holds: list[Route] | None = None
 
     def change(route: Route) -> None:
@@ -106,6 +105,8 @@ def test_a_speed_up_with_a_caveat_is_marked_and_says_why(page: Page, recorded: l
     marked.hover()
     page.mouse.move(0, 0)  # as what lies under a pointer does where the page grows
     expect(page.get_by_test_id("figure-race")).to_have_attribute("data-drawn", "true")
+    expect(marked).to_be_focused()
+    marked.scroll_into_view_if_needed()  # out of sight it is explained to nobody
     expect(page.get_by_role("tooltip", name=caveat)).to_be_visible()
     page.unroute_all(behavior="wait")  # an answer that is still on its way has a page to come to
 
