@@ -17,7 +17,6 @@ from backend.client import Client
 from backend.schemas.memory import MemoryView
 from backend.schemas.paying import PayingView
 from backend.schemas.plans import PlanView
-from backend.services import catalogue
 from engine.errors import UserError
 from engine.plan.characters import visible_json
 
@@ -96,4 +95,6 @@ def strategies(url: Url = None) -> None:
 
 def schema() -> None:
     """Print the JSON schema of a job's specification."""
+    from backend.services import catalogue  # noqa: PLC0415 - the server's packages, only here
+
     typer.echo(json.dumps(catalogue.job_schema(), indent=2))

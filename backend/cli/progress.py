@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
 T = TypeVar("T")
 PLANNING = "planning; a model is described once, which may take a minute"
 
@@ -17,9 +14,14 @@ PLANNING = "planning; a model is described once, which may take a minute"
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
     """A line of standard error, gone when the block ends: `text`, or what it is told since, and for how long."""
+    if not _shown():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - a command that shows nothing does not load it
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not _shown(console)) as line:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as line:
         task = line.add_task(text)
         yield lambda now: line.update(task, description=now)
 
@@ -30,7 +32,7 @@ class Lines(Generic[T]):
 
     def __init__(self, first: T) -> None:
         self._last = first
-        self._silent = _shown(Console(stderr=True))
+        self._silent = _shown()
 
     def tell(self, state: T, text: str) -> None:
         if state != self._last and not self._silent:
@@ -38,5 +40,10 @@ class Lines(Generic[T]):
         self._last = state
 
 
-def _shown(console: Console) -> bool:
-    return sys.stderr.isatty() and console.is_interactive
+def _shown() -> bool:
+    """Whether standard error is a terminal that can draw a line anew."""
+    if not sys.stderr.isatty():
+        return False
+    from rich.console import Console  # noqa: PLC0415 - as above
+
+    return Console(stderr=True).is_interactive

@@ -279,7 +279,7 @@ def _captions(
         text = f"<b>{as_text(said)}</b>  <span style='color:{colour};font-size:12px'>{time}</span>"
     else:
         text = f"<b>{as_text(name)}</b>"
-        if speed.iteration_ns is not None and width + DETAIL_PX < min(at, room):
+        if speed.iteration_ns is not None and width + DETAIL_PX + TIME_PX / 2 < min(at, room):
             exposed = (
                 f", {format_ms(speed.exposed_ns)} of it exposed wait" if speed.exposed_ns is not None else ""
             )

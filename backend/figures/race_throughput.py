@@ -50,6 +50,8 @@ class Curves:
     lines: tuple[Line, ...]
     marks: tuple[Mark, ...] = ()
     labels: Labels = Labels()
+    goes_on: bool = False
+    """Whether jobs of it are yet to run."""
 
 
 def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
@@ -57,9 +59,9 @@ def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
     revision = f"race-throughput:{curves.race_id}"
     lines = [line for line in curves.lines if line.x]
     if not lines:
-        return notice(
-            request, revision=revision, text="No member has figures: no job of this race has succeeded"
-        )
+        yet = " yet" if curves.goes_on else ""
+        text = f"No member has figures{yet}: no job of this race has succeeded{yet}"
+        return notice(request, revision=revision, text=text)
     figure = go.Figure()
     for line in lines:
         said = [f"{_x(x, curves.axis)}: {_sure(line, place)}" for place, x in enumerate(line.x)]

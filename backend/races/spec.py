@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from engine.catalogue import STRICT
 from engine.errors import UserError, require_within
 from engine.plan.job import JobSpec
 from engine.plan.overrides import Override
 from engine.plan.units_of_measure import parse_rate
 from engine.telemetry.estimates import FEWEST
 
-_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 FEWEST_ROUNDS = FEWEST
 """With fewer nothing can be called significant."""
 USUAL_ROUNDS = FEWEST_ROUNDS + 1
@@ -28,7 +28,7 @@ RECOMMENDED = ("parameter-server", "p3", "ring-allreduce-overlap", "ddp")
 class MemberSpec:
     """One of the strategies that race."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     strategy: str
     """A strategy of the catalogue."""
@@ -58,7 +58,7 @@ def _plain(name: str) -> MemberSpec:
 class RaceSpec:
     """A race: one job, run under every member at every rate, number of workers and batch."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     name: str | None = None
     """What people call it. Null: the job's name."""
@@ -148,7 +148,7 @@ def _check(field: str, make: Callable[[], object]) -> None:
 class NewMembers:
     """Who joins a race."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     members: tuple[MemberSpec, ...]
 

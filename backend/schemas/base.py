@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from engine.catalogue import STRICT
+
 
 class Schema(BaseModel):
     """A response: frozen, its fields documented by the strings under them."""
@@ -23,6 +25,8 @@ def keep_schemas(*kinds: Any) -> None:
 
 
 def build_when_used() -> None:
-    """Build each schema that is imported from now on when it is first used: for a program that asks one thing of a
-    server and ends. The server's routes build theirs."""
-    Schema.model_config["defer_build"] = True
+    """Build each schema that is imported from now on when it is first used, and without what documents its fields: for
+    a program that asks one thing of a server and ends. The server's routes build theirs, and say what fields mean: to
+    find that, pydantic parses the source of every class."""
+    Schema.model_config |= {"defer_build": True, "use_attribute_docstrings": False}
+    STRICT["use_attribute_docstrings"] = False

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from backend.schemas.base import Schema
 
 
-class FieldProblem(BaseModel):
+class FieldProblem(Schema):
     """One thing that is wrong with a request."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     field: str
     """Dotted path into the body, e.g. `cluster.workers`; or a query parameter. Empty: the whole request."""
@@ -22,10 +20,8 @@ class FieldProblem(BaseModel):
     """What to do."""
 
 
-class Problem(BaseModel):
+class Problem(Schema):
     """An error response, `application/problem+json`."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     type: str = "about:blank"
     """`/problems/<kind>`: stable, for programs."""

@@ -26,7 +26,7 @@ from engine.plan.units_of_measure import format_bytes
 
 STYLE = """
 :root { color-scheme: light; --text: #1c2733; --muted: #5c6875; --line: #e4e9ef; }
-body { margin: 0 auto; padding: 32px 20px 60px; max-width: 860px; color: var(--text); background: #fff;
+body { margin: 0 auto; padding: 32px 20px 60px; max-width: 920px; color: var(--text); background: #fff;
   font: 15px/1.5 Inter, system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 34px 0 6px; }
 h1, h2, p, td, th, li, pre { overflow-wrap: anywhere; }
@@ -36,8 +36,9 @@ h1, h2, p, td, th, li, pre { overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 14px; }
 th { text-align: left; color: var(--muted); font-weight: 600; font-size: 12px; white-space: nowrap; }
 th, td { padding: 5px 8px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.n, th.n { text-align: right; padding-right: 0; padding-left: 12px; white-space: nowrap; }
-.wide { overflow-x: auto; } .wide table { min-width: 640px; }
+td.n, th.n { text-align: right; padding-right: 0; padding-left: 10px; }
+td.n { white-space: nowrap; } th.n { white-space: normal; overflow-wrap: normal; vertical-align: bottom; }
+.wide { overflow-x: auto; } .wide table { min-width: 640px; } .wide td:nth-child(2) { min-width: 9em; }
 svg { width: 100%; height: auto; margin: 10px 0; } svg text { font-size: 12.5px; fill: var(--text); }
 svg .grid { stroke: var(--line); } svg .step { fill: #31688e; } svg .wait { fill: #e0142f; }
 pre { background: #f6f8fa; padding: 12px; border-radius: 8px; font-size: 12.5px; white-space: pre-wrap; }

@@ -233,9 +233,11 @@ class Races:
     def curves(self, race_id: str) -> Curves:
         """What its figure of throughput draws. Raises NotFound, and Conflict for a race with one condition."""
         with self._database.read() as session:
-            course = stored_races.course_of(session, stored_races.find(session, race_id))
+            row = stored_races.find(session, race_id)
+            course = stored_races.course_of(session, row)
             spec, rankings = course.spec, self._standings.rankings(session, course, lambda fast, slow: None)
-        return curves(race_id, spec, rankings, crossings(spec, rankings))
+            goes_on = row.state == "running"
+        return replace(curves(race_id, spec, rankings, crossings(spec, rankings)), goes_on=goes_on)
 
     def verdict_on(self, job_ids: Sequence[str]) -> str | None:
         """What the rounds of a race say where these jobs are runs of its members under one condition, one of each; None

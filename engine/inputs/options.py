@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.catalogue import STRICT
 from engine.errors import UserError, require_within
 
 MOST_OF_A_SAMPLE = 2**24
@@ -23,7 +24,6 @@ _SIZES = {
     "test_samples": (1, 2**40),
 }
 """The smallest and the largest of every option that says how much there is."""
-_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 
 def _check_share(test_share: float, default: float) -> None:
@@ -35,7 +35,7 @@ def _check_share(test_share: float, default: float) -> None:
 class DigitsOptions:
     """Of the handwritten digits."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     test_share: float = 0.2
     """Share of each class that is kept for testing."""
@@ -48,7 +48,7 @@ class DigitsOptions:
 class SyntheticOptions:
     """Of the generated data."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     shape: tuple[int, ...] | None = None
     """Shape of one sample, e.g. channels, height, width. Null: the model's own where it is of the catalogue, else
@@ -92,7 +92,7 @@ class SyntheticOptions:
 class SyntheticTokensOptions:
     """Of the generated pairs of sentences."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     source_vocabulary: int = 17191
     """Words of the source language."""
@@ -123,7 +123,7 @@ class SyntheticTokensOptions:
 class Cifar10Options:
     """Of CIFAR-10 on disk."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     directory: str
     """Folder with the extracted batch files, of the Python or of the binary version, as an absolute path on
@@ -146,7 +146,7 @@ class Cifar10Options:
 class ImageFolderOptions:
     """Of a folder with one sub-folder of images per class."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     directory: str
     """Folder that holds `train/<class>/*` and `test/<class>/*`, as an absolute path on the
@@ -169,7 +169,7 @@ class ImageFolderOptions:
 class TextOptions:
     """Of text for a language model."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     paths: tuple[str, ...] = ()
     """Files, and folders with all that is below them, as absolute paths on the workers' machines. None: the sources of
@@ -193,7 +193,7 @@ class TextOptions:
 class TextPairsOptions:
     """Of pairs of sentences for a translation model."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     paths: tuple[str, ...] = ()
     """Files, and folders with all that is below them, as absolute paths on the workers' machines. None: the sources of

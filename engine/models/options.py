@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.catalogue import STRICT
 from engine.errors import UserError, require_within
-
-_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 
 def _share(name: str, value: float) -> None:
@@ -43,7 +42,7 @@ def _sizes(**sizes: int) -> None:
 class DenseHeadOptions:
     """Of networks that end in fully-connected layers with dropout."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     classes: int = 1000
     """Number of classes."""
@@ -59,7 +58,7 @@ class DenseHeadOptions:
 class ClassesOptions:
     """Of networks in which only the number of classes is free."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     classes: int = 1000
     """Number of classes."""
@@ -72,7 +71,7 @@ class ClassesOptions:
 class InceptionOptions:
     """Of Inception-v3."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     classes: int = 1000
     """Number of classes."""
@@ -90,7 +89,7 @@ class InceptionOptions:
 class Seq2SeqOptions:
     """Of the recurrent translation network."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     source_vocabulary: int = 17191
     """Words of the source language."""
@@ -121,7 +120,7 @@ class Seq2SeqOptions:
 class RecurrentOptions:
     """Of networks of equal recurrent layers over one vocabulary."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     vocabulary: int
     """Words, as many as the data's vocabulary has."""
@@ -165,7 +164,7 @@ class AttentionNmtOptions(RecurrentOptions):
 class VggSmallOptions:
     """Of the scaled-down VGG."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     classes: int = 10
     """Number of classes."""
@@ -185,7 +184,7 @@ class VggSmallOptions:
 class ResNetCifarOptions:
     """Of residual networks for small images."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     blocks: int = 5
     """Residual blocks of each of the three stages: depth = 6 blocks + 2."""
@@ -234,7 +233,7 @@ def _of_heads(hidden: int, heads: int) -> None:
 class TransformerOptions:
     """Of networks of transformer blocks."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     layers: int = 12
     """Blocks of attention and perceptron."""
@@ -294,7 +293,7 @@ class VitOptions(TransformerOptions):
 class SmallOptions:
     """Of the small networks."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     channels: int = 1
     """Channels of the 8x8 input image."""

@@ -9,17 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from engine.catalogue import STRICT
 from engine.errors import UserError, require_file
 from engine.plan.units_of_measure import format_bytes, format_enough, format_time, parse_bytes
-
-_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySpec:
     """A limit of memory, and what the choices for it rest on."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     budget: str | int | None = None
     """The most that a worker may hold, as `6GiB`, `600MB` or a number of bytes: each layer then keeps its activations,
@@ -44,7 +43,7 @@ class MemorySpec:
 class LayerChoice:
     """What was chosen for one layer."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     layer: str
     """Its name: its module path in the model."""
@@ -60,7 +59,7 @@ class LayerChoice:
 class Fitted:
     """What was chosen for a budget, and what is predicted of it for worker 0."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     budget: int
     """In bytes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.catalogue import STRICT
 from engine.errors import require_positive, require_within
 from engine.plan.units_of_measure import LARGEST
 
@@ -15,7 +16,7 @@ MOST = 1000
 class CheckpointSpec:
     """What another attempt goes on from."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     every_steps: int | None = None
     """Steps between two checkpoints. Where neither this nor `every_seconds` is given there are none, and each attempt

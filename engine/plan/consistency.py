@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeGuard
 
 from engine.axes.consistency import CONSISTENCY
 from engine.axes.outer import OUTER
+from engine.catalogue import STRICT
 from engine.errors import UserError
 from engine.plan.units_of_measure import LARGEST
 
@@ -22,7 +23,7 @@ _MOST_OUTER_RATE = 10
 class Consistency:
     """How far workers may drift. Chosen for the job; other axes may differ from layer to layer."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     KNOWN_BY: ClassVar[str] = "mode"
     """The field that `variant` reads."""

@@ -11,13 +11,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from engine.catalogue import STRICT
 from engine.errors import UserError
 
 MOST_FACTOR = 1000.0
 MOST_JITTER = 2.0
 MOST_PAUSE_S = 300.0
 """Below the time after which the others give up a worker from which nothing comes."""
-_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class StragglerSpec:
     """One worker that computes more slowly than it could. Forward and backward passes take longer, in a rehearsal the
     profile's times; updates, evaluations and the network stay as they are."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     worker: int
     """Which worker, counted from 0."""
@@ -77,7 +77,7 @@ class FaultsSpec:
     """What is made worse on purpose. It is said wherever the job is shown, and only jobs with the same faults
     compare."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     stragglers: tuple[StragglerSpec, ...] = ()
     """Workers that compute more slowly than they could, each named once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.axes.inputs import INPUT
+from engine.catalogue import STRICT
 from engine.errors import UserError, require_within
 from engine.plan.description import ModelDescription
 
@@ -17,7 +18,7 @@ USUAL_PROCESSES = 2
 class Input:
     """Where the data are prepared, and how far ahead. Chosen for the job."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     where: str = "cpu"
     """`cpu`: in a thread of each worker. `processes`: in processes of each worker's own. `device`: read by the thread,

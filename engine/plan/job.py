@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from engine.catalogue import STRICT
 from engine.errors import UserError, require_positive, require_within
 from engine.plan.budget import MemorySpec
 from engine.plan.checkpoint import CheckpointSpec
@@ -28,14 +29,13 @@ LONGEST_S = 366 * 86_400
 """That a job may declare."""
 MOST_HOSTS = 64
 """Of a lab on one machine."""
-_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSpec:
     """A model or a data set: one of ours by name, or a function of your own."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     name: str | None = None
     """A name from the catalogue. Leave empty for an entry point."""
@@ -77,7 +77,7 @@ def _check_entry_point(text: str) -> None:
 class StrategySpec:
     """Which strategy builds the plan."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     name: str = "single"
     """A strategy of the catalogue."""
@@ -89,7 +89,7 @@ class StrategySpec:
 class ClusterSpec:
     """What the job runs on."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     workers: int = 1
     """Number of workers: one process and one device each."""
@@ -136,7 +136,7 @@ class ClusterSpec:
 class NetworkSpec:
     """The network between the workers."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     rate: str | None = None
     """Limit of each host's port and direction, as `300Mbit` or `10Gbit`. Null: as fast as it goes. Without `hosts`
@@ -210,7 +210,7 @@ class NetworkSpec:
 class TrainingSpec:
     """How long, how much at once, in which precision."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     steps: int | None = None
     """Length in steps. Give steps or epochs."""
@@ -263,7 +263,7 @@ class TrainingSpec:
 class EvaluationSpec:
     """When the model is evaluated on the test data."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     every_epochs: float | None = 1
     """Passes over the training data between evaluations. Null: only at the end."""
@@ -286,7 +286,7 @@ class EvaluationSpec:
 class JobSpec:
     """A training job."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     name: str
     """What people call it."""

@@ -11,6 +11,7 @@ from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
 from engine.axes.memory import ACTIVATIONS
 from engine.axes.order import DEPART, RANK, RETURNS, UNIT
+from engine.catalogue import STRICT
 from engine.errors import UserError
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.encoding import encoding
@@ -56,7 +57,7 @@ class Override:
     """Other choices for some layers: those that match in name, kind and size. They get another strategy's choices, or
     single values, or both: the values then change what the strategy chose. What is left out stays as it was."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     layers: str = "*"
     """Layers by name, a pattern as in file names: `fc6`, `conv1*`."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.catalogue import STRICT
 from engine.plan.units_of_measure import format_bytes, format_rate
 
 ASSUMED = (
@@ -33,7 +34,7 @@ ASSUMED = (
 class CodecCost:
     """What a codec costs on a machine, of one core."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     encode_ns: float
     """Nanoseconds for each element that is encoded, and of which is kept what that loses."""
@@ -45,7 +46,7 @@ class CodecCost:
 class CodecCosts:
     """What codecs cost on a machine."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     by_codec: Mapping[str, CodecCost] = field(default_factory=dict)
     """With their default options. Empty where it could not be measured."""
@@ -68,7 +69,7 @@ class Load:
 class Paying:
     """Where a codec pays, for one job."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     codec: str
     """With its default options, but for the job's own."""

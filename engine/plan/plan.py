@@ -18,7 +18,7 @@ from engine.axes.inputs import INPUT
 from engine.axes.memory import ACTIVATIONS
 from engine.axes.order import DEPART, RANK, RETURNS, UNIT
 from engine.axes.placement import PLACEMENT
-from engine.catalogue import Axis, Mechanism
+from engine.catalogue import STRICT, Axis, Mechanism
 from engine.errors import UserError
 from engine.plan.budget import Fitted
 from engine.plan.consistency import Consistency
@@ -37,7 +37,7 @@ AXES: tuple[Axis[Mechanism], ...] = (
 class Order:
     """In which units a layer travels, when, in what rank, and how a server's answer returns."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     unit: str = "layer"
     """`layer`, `slice` or `bucket`."""
@@ -64,7 +64,7 @@ class Order:
 class LayerPlan:
     """One layer's choices."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     layer: str
     """The layer's name: its module path in the model."""
@@ -146,7 +146,7 @@ class LayerPlan:
 class Edge:
     """Activations, and their gradients on the way back, that travel between layers placed differently."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     source: str
     """The last layer in front of the cut, in the order in which a forward pass uses them."""
@@ -173,7 +173,7 @@ class Edge:
 class Servers:
     """The server shards of a plan's `central-reducer` and `parameter-server` layers."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     count: int = 0
     """Number of shards. 0: the plan has no server."""
@@ -208,7 +208,7 @@ class Servers:
 class DeviceParty:
     """The party that computes some layers for all workers (placement `device`): layers say its number as `place`."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     beside: int | None = None
     """The worker in whose process, and on whose device, it computes: their bytes do not cross the network. Null:
@@ -227,7 +227,7 @@ class Pipeline:
     computes stage k of replica r, so that a replica's stages are neighbours, inside one machine where it has as many
     devices."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     stages: int
     """How many workers share one model. Layers say their stage's number as `place`."""
@@ -247,7 +247,7 @@ class Pipeline:
 class MessageCost:
     """What a message costs on a machine."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     seconds: float | None = None
     """Of a processor, for its two ends together. Null where it could not be measured."""
@@ -260,7 +260,7 @@ class Workload:
     """What the job computes in a step, as far as bytes depend on it: of factors and activations there are rows for each
     sample."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     samples: int
     """Samples of one step over all workers; the last step of an epoch may have fewer."""
@@ -284,7 +284,7 @@ class Workload:
 class Plan:
     """What every layer of one model does, in forward order."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     strategy: str
     """The strategy that built it."""
@@ -332,7 +332,7 @@ class Plan:
 class CommHook:
     """A communication hook of PyTorch's own, which compresses a bucket of DDP's."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     name: Literal["fp16", "bf16", "powersgd"]
     """`fp16` and `bf16` send two bytes for each element; `powersgd` sends low-rank factors of each matrix."""
@@ -346,7 +346,7 @@ class CommHook:
 class Wrapper:
     """A system that the same trainer runs instead of a plan, for comparison: PyTorch's own wrappers."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     strategy: str
     """The strategy that built it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from engine.catalogue import STRICT
 from engine.errors import UserError, require_file
 from engine.plan.devices import device
 
@@ -13,7 +14,7 @@ from engine.plan.devices import device
 class RehearsalSpec:
     """How a rehearsal computes: by waiting as long as a device would take."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     device: str = "p4000"
     """The device whose compute times are derived from FLOPs: k40m, m40, p4000, p100, v100, a100 or h100."""

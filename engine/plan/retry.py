@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from engine.catalogue import STRICT
 from engine.errors import UserError
 
 MOST = 100
@@ -17,7 +18,7 @@ LONGEST_S = 3600.0
 class RetrySpec:
     """What happens after a failure that another attempt may cure."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     times: int = 0
     """So many further attempts, each from the newest checkpoint, else from the beginning. 0: the first failure ends the

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.catalogue import STRICT
 from engine.errors import UserError
 
 
@@ -12,7 +13,7 @@ from engine.errors import UserError
 class TelemetrySpec:
     """What is kept of the events; totals are kept for every step."""
 
-    __pydantic_config__ = {"use_attribute_docstrings": True, "extra": "forbid"}
+    __pydantic_config__ = STRICT
 
     detail: Literal["chosen", "all"] = "chosen"
     """`chosen`: single events of the steps that the fields below say, and of those that a person asks to record.

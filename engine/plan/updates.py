@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from engine.catalogue import STRICT
 from engine.errors import UnknownNameError, require_positive
 from engine.plan.optimizers import (
     OPTIMIZERS,
@@ -25,14 +26,13 @@ _SINGLE_BYTES = 4
 """Of a number that an optimizer keeps for a whole parameter."""
 _MOMENTUM = 0.9
 """One that there is, whatever a schedule makes of it."""
-_STRICT = {"use_attribute_docstrings": True, "extra": "forbid"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterGroupSpec:
     """Optimizer settings of their own for the parameters whose names match."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     match: str
     """A pattern as in file names, e.g. `*.bias`; the first group that matches a parameter takes it."""
@@ -44,7 +44,7 @@ class ParameterGroupSpec:
 class OptimizerSpec:
     """An ordinary torch.optim optimizer."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     name: str = "sgd"
     """sgd, adam, adamw, rmsprop, adagrad and others of torch.optim."""
@@ -82,7 +82,7 @@ class OptimizerSpec:
 class ScheduleSpec:
     """How the learning rate changes, step by step."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     name: str = "constant"
     """constant, step, multi-step, exponential, cosine, linear, one-cycle or polynomial."""

@@ -47,7 +47,7 @@ export const theme = createTheme({
         multiline: true,
         maw: 360,
         openDelay: 150,
-        events: { hover: true, focus: true, touch: true }, // Also for keyboards and fingers.
+        events: { hover: true, focus: false, touch: true }, // Of the keyboard `Tip` takes care.
       },
     }),
   },

@@ -42,7 +42,7 @@ def run_race(database: Database, *runs: Run, step: int | None = None) -> Race:
         return race(session, [run.job_id for run in runs], FigureRequest(step=step))
 
 
-@pytest.mark.parametrize("width", [300, 390, 1280])
+@pytest.mark.parametrize("width", [300, 390, 560, 1280])
 @pytest.mark.parametrize("name", ["p3", "parameter-server in a race of many rates, round 12"])
 def test_captions_do_not_overlap_and_end_within_the_drawing(
     database: Database, fifo: Run, p3: Run, monkeypatch: pytest.MonkeyPatch, width: int, name: str

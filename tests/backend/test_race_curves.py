@@ -163,6 +163,8 @@ def test_a_race_with_one_condition_has_no_curve_and_one_without_figures_says_so(
     ]
     content = answer(race_throughput(drawn(spec, rankings), FigureRequest()))
     assert "No member has figures: no job of this race has succeeded" in notes(content)
+    waited_for = answer(race_throughput(replace(drawn(spec, rankings), goes_on=True), FigureRequest()))
+    assert "No member has figures yet: no job of this race has succeeded yet" in notes(waited_for)
 
 
 def test_a_very_wide_interval_is_cut_with_a_word_and_the_points_keep_their_room() -> None:

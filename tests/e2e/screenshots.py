@@ -1,5 +1,6 @@
 """Pictures of every page and of every dialog over one, in both themes, on a laptop and on a phone, for people to look
-at: of two small jobs and a small race, which are run first, and of a job that goes on.
+at: of two small jobs and a small race, which are run first, of a job that goes on while another one waits, and of what
+somebody sees who may only look.
 
 Run: `python -m tests.e2e.screenshots OUT` (some minutes).
 """
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 SIZES = {"laptop": 1280, "phone": 390}
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 TIMEOUT_MS = 60_000
+DECLARED_S = 3_600
+"""How long the job that goes on says that it takes: so the other one's start is known."""
 
 
 def take(browser: Browser, url: str, found: dict[str, View], out: Path) -> None:
@@ -66,6 +69,20 @@ def ranked(client: Client) -> str:
     return race.id
 
 
+def watching(guarded: LiveServer) -> View:
+    """Launch, for who may only look."""
+    with Client(guarded.url, token=TOKEN) as admin:
+        admin.add_user("ada", "viewer")
+        token = admin.make_token("for pictures", user="ada").token
+
+    def enter(page: Page) -> None:
+        page.get_by_test_id("token").fill(token)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_test_id("may-not-launch")).to_be_visible()
+
+    return View(address=f"{guarded.url}/launch", shows="sign-in", do=enter)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="a folder, made where it is missing")
@@ -81,10 +98,19 @@ def main() -> None:
     ):
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
         found = views(client, record(client), record_drifting(client), ranked(client))
-        held = client.submit(held_spec("goes on")).id
-        running = View(address=f"/jobs/{held}", shows="tab-overview", asks=("cancel",))
-        take(browser, server.url, found | {"sign-in": sign_in(guarded.url), "job-running": running}, out)
-        client.stop(held, timeout_s=TIMEOUT_MS / 1e3)
+        take(browser, server.url, found, out)
+        held, waits = (
+            client.submit(held_spec(name, duration_s=DECLARED_S)).id for name in ("goes on", "waits")
+        )
+        busy = {
+            "job-running": View(address=f"/jobs/{held}", shows="tab-overview", asks=("cancel",)),
+            "queue": View(address="/devices", shows=f"waiting-{waits}"),
+            "sign-in": sign_in(guarded.url),
+            "launch-viewer": watching(guarded),
+        }
+        take(browser, server.url, busy, out)
+        for job in (waits, held):
+            client.stop(job, timeout_s=TIMEOUT_MS / 1e3)
         browser.close()
 
 

@@ -170,7 +170,8 @@ def test_a_page_that_only_watches_hears_of_another_token(visitor: Page, tmp_path
 
 def test_every_page_of_a_server_that_asks_nobody_says_so(visitor: Page, tmp_path: Path) -> None:
     with LiveServer(tmp_path, scheduler=False, warm_jobs=True, insecure=True) as server:
-        for path in ("/", "/race", "/races", "/jobs", "/compare", "/launch", "/nowhere"):
+        pages = ("/", "/race", "/races", "/jobs", "/compare", "/devices", "/people", "/launch", "/nowhere")
+        for path in pages:
             visitor.goto(server.url + path)
             expect(visitor.get_by_test_id("insecure")).to_contain_text("whoever reaches it can run programs")
         expect(visitor.get_by_role("button", name="Sign out")).to_have_count(0)

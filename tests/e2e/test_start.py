@@ -64,6 +64,8 @@ def test_an_empty_installation_offers_three_starts_each_a_click_from_a_form_that
         expect(page.get_by_role("checkbox", name="p3", exact=True)).to_be_checked()
         expect(page.get_by_test_id("launch")).to_be_in_viewport()
         expect(page.get_by_test_id("launch")).to_have_text("Start the race")
+        if start == "own":  # what it cannot do without comes first
+            expect(page.get_by_test_id("field-model.entrypoint")).to_be_in_viewport(ratio=1)
     expect(page.get_by_test_id("can-parameter-server")).to_have_attribute("data-state", "runs")
 
 
@@ -136,6 +138,12 @@ def test_how_to_read_this_is_said_once_and_words_explain_themselves(first_page: 
     help_.get_by_text("version", exact=True).focus()  # by keyboard, too
     explained = page.get_by_role("tooltip").filter(has_text="Version: ")
     expect(explained).to_have_text(f"Version: {WORDS['version']}.")
+    help_.get_by_text("version", exact=True).hover()
+    word.hover()  # the pointer leaves, as when the layout moves under it
+    expect(page.get_by_role("tooltip").filter(has_text="Software-limited: ")).to_be_visible()
+    expect(explained).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(explained).to_have_count(0)
     page.get_by_test_id("how-to-read-close").click()
     expect(help_).to_have_count(0)
     page.goto("/")

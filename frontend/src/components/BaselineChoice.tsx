@@ -1,4 +1,4 @@
-import { ActionIcon, Group, Tooltip } from "@mantine/core";
+import { ActionIcon, Group } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { IconPin } from "@tabler/icons-react";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
@@ -8,6 +8,7 @@ import { jobQuery } from "../api/queries";
 import type { Job } from "../api/types";
 import { mayChange } from "../lib/rights";
 import { JobSelect } from "./JobSelect";
+import { Tip } from "./Tip";
 
 interface Props {
   job: Job;
@@ -52,7 +53,7 @@ export function BaselineChoice({ job, baseline, onBaseline }: Props) {
         onChange={(id) => onBaseline(id === null || id === own ? undefined : id)}
       />
       {may && baseline !== undefined && baseline !== own && (
-        <Tooltip label="Keep it as this job's baseline: lists and series are measured against it, too">
+        <Tip label="Keep it as this job's baseline: lists and series are measured against it, too">
           <ActionIcon
             variant="light"
             aria-label="Keep as its baseline"
@@ -62,7 +63,7 @@ export function BaselineChoice({ job, baseline, onBaseline }: Props) {
           >
             <IconPin size={16} />
           </ActionIcon>
-        </Tooltip>
+        </Tip>
       )}
     </Group>
   );

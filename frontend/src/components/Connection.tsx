@@ -1,7 +1,8 @@
-import { Group, Text, Tooltip } from "@mantine/core";
+import { Group, Text } from "@mantine/core";
 import { useEffect, useState } from "react";
 import { formatAge } from "../lib/format";
 import { useLive } from "../live/LiveProvider";
+import { Tip } from "./Tip";
 
 const WORDS = { connecting: "connecting", live: "live", lost: "reconnecting" } as const;
 
@@ -17,7 +18,7 @@ export function Connection() {
         ? "Connected. Nothing has changed since the page was opened."
         : `Connected. Last change: ${age}.`;
   return (
-    <Tooltip label={explanation}>
+    <Tip label={explanation}>
       <Group
         gap={6}
         wrap="nowrap"
@@ -45,7 +46,7 @@ export function Connection() {
           )}
         </Text>
       </Group>
-    </Tooltip>
+    </Tip>
   );
 }
 

@@ -1,13 +1,14 @@
-import { Stack, Text, Tooltip } from "@mantine/core";
+import { Stack, Text } from "@mantine/core";
 import { IconInfoCircle } from "@tabler/icons-react";
 import type { FigureEntry } from "../api/types";
+import { Tip } from "./Tip";
 
 /** What a figure shows, and what the metrics in it mean, for who points at the sign beside its title. */
 export function Explained({ summary, definitions }: Pick<FigureEntry, "summary" | "definitions">) {
   const terms = Object.entries(definitions);
   const words = [summary, ...terms.map(([term, text]) => `${capital(term)}: ${text}.`)];
   return (
-    <Tooltip
+    <Tip
       multiline
       maw={420}
       label={
@@ -21,7 +22,7 @@ export function Explained({ summary, definitions }: Pick<FigureEntry, "summary" 
       }
     >
       <IconInfoCircle size={16} opacity={0.5} role="img" aria-label={words.join(" ")} tabIndex={0} />
-    </Tooltip>
+    </Tip>
   );
 }
 

@@ -1,4 +1,5 @@
-import { ActionIcon, type ActionIconProps, type ElementProps, Tooltip } from "@mantine/core";
+import { ActionIcon, type ActionIconProps, type ElementProps } from "@mantine/core";
+import { Tip } from "./Tip";
 
 interface Props extends ActionIconProps, ElementProps<"button", keyof ActionIconProps> {
   /** What it does, for everybody. */
@@ -8,8 +9,8 @@ interface Props extends ActionIconProps, ElementProps<"button", keyof ActionIcon
 /** One of the icons at the header's end. */
 export function HeaderButton({ label, ...others }: Props) {
   return (
-    <Tooltip label={label}>
+    <Tip label={label}>
       <ActionIcon variant="default" size="lg" aria-label={label} {...others} />
-    </Tooltip>
+    </Tip>
   );
 }

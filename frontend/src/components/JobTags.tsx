@@ -1,7 +1,8 @@
-import { Box, Tooltip } from "@mantine/core";
+import { Box } from "@mantine/core";
 import { IconNote } from "@tabler/icons-react";
 import type { JobSummary } from "../api/types";
 import { LinkBadge } from "./links";
+import { Tip } from "./Tip";
 
 /** What people say of a job: its tags, each a link to the jobs that have it, and that there is a note. */
 export function JobTags({ job }: { job: Pick<JobSummary, "tags" | "note"> }) {
@@ -23,7 +24,7 @@ export function JobTags({ job }: { job: Pick<JobSummary, "tags" | "note"> }) {
         </LinkBadge>
       ))}
       {job.note && (
-        <Tooltip label={job.note} multiline maw={360} style={{ whiteSpace: "pre-wrap" }}>
+        <Tip label={job.note} multiline maw={360} style={{ whiteSpace: "pre-wrap" }}>
           <Box
             component="span"
             tabIndex={0}
@@ -34,7 +35,7 @@ export function JobTags({ job }: { job: Pick<JobSummary, "tags" | "note"> }) {
           >
             <IconNote size={15} />
           </Box>
-        </Tooltip>
+        </Tip>
       )}
     </>
   );

@@ -1,4 +1,5 @@
-import { Badge, Tooltip } from "@mantine/core";
+import { Badge } from "@mantine/core";
+import { Tip } from "./Tip";
 
 interface Labels {
   /** What compute times rest on; null for a job that trains. */
@@ -28,7 +29,7 @@ interface Props {
 function LabelBadge({ name, colour, text, size }: Props) {
   if (!text) return null;
   return (
-    <Tooltip label={text}>
+    <Tip label={text}>
       <Badge
         size={size}
         color={colour}
@@ -41,6 +42,6 @@ function LabelBadge({ name, colour, text, size }: Props) {
       >
         {name}
       </Badge>
-    </Tooltip>
+    </Tip>
   );
 }

@@ -1,4 +1,4 @@
-import { Stack, Table, Text, Tooltip } from "@mantine/core";
+import { Stack, Table, Text } from "@mantine/core";
 import { memo, type Ref, useMemo, useState } from "react";
 import type { PlanView } from "../api/types";
 import { layerName } from "../lib/layerTitle";
@@ -6,6 +6,7 @@ import { activationsOf, exchanged, movesActivations, unitsHead, wireBytes, wireH
 import { layerRow } from "./layerRow";
 import { NearRows } from "./NearRows";
 import { PlanHead } from "./PlanHead";
+import { Tip } from "./Tip";
 
 // Of the brief table: with more rows than that it draws only what is near.
 const MANY = 60;
@@ -111,12 +112,12 @@ function Units({ plan }: { plan: PlanView }) {
   const head = unitsHead(plan);
   if (head === "Units") return head;
   return (
-    <Tooltip label={`Units that several layers share count once for each: there are ${plan.units} in all.`}>
+    <Tip label={`Units that several layers share count once for each: there are ${plan.units} in all.`}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: its explanation must be within reach of the keyboard, too */}
       <span className="ty-term" tabIndex={0} data-testid="units-shared">
         {head}
       </span>
-    </Tooltip>
+    </Tip>
   );
 }
 

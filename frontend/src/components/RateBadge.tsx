@@ -1,7 +1,8 @@
-import { Badge, Tooltip } from "@mantine/core";
+import { Badge } from "@mantine/core";
 import type { Job } from "../api/types";
 import { limitText } from "../lib/compareRows";
 import { useMeaning } from "./Term";
+import { Tip } from "./Tip";
 
 /** A job's rate, always with the words that say who keeps it: the links of its lab, or our transport. */
 export function RateBadge({ job }: { job: Pick<Job, "rate_bps" | "fastest_bps" | "hosts"> }) {
@@ -15,7 +16,7 @@ export function RateBadge({ job }: { job: Pick<Job, "rate_bps" | "fastest_bps" |
     : "Of each host's port";
   const label = `${whose}, per direction. ${meaning ?? ""}`;
   return (
-    <Tooltip label={label}>
+    <Tip label={label}>
       <Badge
         size="xs"
         color={shaped ? "teal" : "grape"}
@@ -27,6 +28,6 @@ export function RateBadge({ job }: { job: Pick<Job, "rate_bps" | "fastest_bps" |
       >
         {limit} {shaped ? `on ${hosts} ${hosts === 1 ? "host" : "hosts"}` : "software-limited"}
       </Badge>
-    </Tooltip>
+    </Tip>
   );
 }

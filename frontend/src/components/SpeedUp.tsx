@@ -1,7 +1,8 @@
-import { Text, Tooltip, VisuallyHidden } from "@mantine/core";
+import { Text, VisuallyHidden } from "@mantine/core";
 import { formatSpeedUp, NONE } from "../lib/format";
 import { WHY_NONE } from "../lib/whyNone";
 import { OrWhyNot } from "./OrWhyNot";
+import { Tip } from "./Tip";
 
 interface Props {
   value: number | null;
@@ -14,11 +15,11 @@ export function SpeedUp({ value, caveat }: Props) {
   if (value === null && caveat === null) return <OrWhyNot why={WHY_NONE.speedUp}>{NONE}</OrWhyNot>;
   const marked = caveat !== null;
   return (
-    <Tooltip label={caveat ?? ""} disabled={!marked}>
+    <Tip label={caveat ?? ""} disabled={!marked}>
       <Text span inherit tabIndex={marked ? 0 : undefined} data-testid="speed-up">
         {formatSpeedUp(value, caveat)}
         {value === null && <VisuallyHidden>{caveat}</VisuallyHidden>}
       </Text>
-    </Tooltip>
+    </Tip>
   );
 }

@@ -1,4 +1,4 @@
-import { ActionIcon, Group, Paper, Skeleton, Table, Text, Title, Tooltip } from "@mantine/core";
+import { ActionIcon, Group, Paper, Skeleton, Table, Text, Title } from "@mantine/core";
 import { IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { whyQuery } from "../api/queries";
@@ -8,6 +8,7 @@ import type { WaitKey } from "../lib/why";
 import { CAUSES, whyRows } from "../lib/whyRows";
 import { Problem } from "./Problem";
 import { TakeTable } from "./TakeTable";
+import { Tip } from "./Tip";
 
 // Shorter ones are in the bar, and in the numbers, but not worth a line.
 const LEAST_SHARE = 0.005;
@@ -44,7 +45,7 @@ export function WhyPanel({ jobId, wait, attempt, jobName, named = false, onClose
             </Title>
           )}
         </div>
-        <Tooltip label="Close (Esc)">
+        <Tip label="Close (Esc)">
           <ActionIcon
             variant="subtle"
             color="gray"
@@ -54,7 +55,7 @@ export function WhyPanel({ jobId, wait, attempt, jobName, named = false, onClose
           >
             <IconX size={18} />
           </ActionIcon>
-        </Tooltip>
+        </Tip>
       </Group>
       {query.isPending && <Skeleton height={120} mt="xs" />}
       {query.error && <Problem error={query.error} onRetry={() => void query.refetch()} />}

@@ -2,6 +2,8 @@
 export const NONE = "–";
 /** ... of which one may expect that it is always measured. */
 export const NOT_MEASURED = "not measured";
+/** In place of a number that is asked for. */
+export const COMING = "…";
 
 /** Three significant digits, thousands grouped; a dash where there is no number. */
 export function formatNumber(value: number | null | undefined, digits = 3): string {

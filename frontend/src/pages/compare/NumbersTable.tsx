@@ -1,8 +1,9 @@
-import { ActionIcon, Badge, Group, Paper, Table, Text, Title, Tooltip } from "@mantine/core";
+import { ActionIcon, Badge, Group, Paper, Table, Text, Title } from "@mantine/core";
 import { IconFlag } from "@tabler/icons-react";
 import type { Job, Summary } from "../../api/types";
 import { OrWhyNot } from "../../components/OrWhyNot";
 import { TakeTable } from "../../components/TakeTable";
+import { Tip } from "../../components/Tip";
 import { compareCsv } from "../../lib/compareCsv";
 import { caveats, compareRows } from "../../lib/compareRows";
 import { SPEED_WORDS } from "../../lib/speedWords";
@@ -49,7 +50,7 @@ export function NumbersTable({ jobs, summaries, onJobs }: Props) {
                           baseline
                         </Badge>
                       ) : (
-                        <Tooltip label="Compare the others with this one">
+                        <Tip label="Compare the others with this one">
                           <ActionIcon
                             ml={4}
                             size="xs"
@@ -61,7 +62,7 @@ export function NumbersTable({ jobs, summaries, onJobs }: Props) {
                           >
                             <IconFlag size={13} />
                           </ActionIcon>
-                        </Tooltip>
+                        </Tip>
                       ))}
                   </Table.Th>
                 ))}

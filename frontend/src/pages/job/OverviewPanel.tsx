@@ -1,4 +1,4 @@
-import { Alert, Paper, SimpleGrid, Stack, Text, Tooltip } from "@mantine/core";
+import { Alert, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { IconHourglass } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { figuresQuery, summaryQuery } from "../../api/queries";
@@ -9,6 +9,7 @@ import { JobFigure } from "../../components/JobFigure";
 import { OrWhyNot } from "../../components/OrWhyNot";
 import type { XRange } from "../../components/PlotlyChart";
 import { Problem } from "../../components/Problem";
+import { Tip } from "../../components/Tip";
 import { accuracyNote, accuracyOf } from "../../lib/accuracy";
 import { baselineName } from "../../lib/apart";
 import {
@@ -193,7 +194,7 @@ interface TileProps {
 
 function Tile({ name, label, none, value, note, hint, wait }: TileProps) {
   return (
-    <Tooltip label={hint ?? ""} disabled={!hint}>
+    <Tip label={hint ?? ""} disabled={!hint}>
       <Paper px="sm" py={10} tabIndex={hint ? 0 : undefined} data-testid={`tile-${name}`}>
         <Text size="xs" c="dimmed" fw={600}>
           {label}
@@ -212,6 +213,6 @@ function Tile({ name, label, none, value, note, hint, wait }: TileProps) {
           {note}
         </Text>
       </Paper>
-    </Tooltip>
+    </Tip>
   );
 }

@@ -1,4 +1,4 @@
-import { Button, Group, Kbd, Stack, Text, Tooltip } from "@mantine/core";
+import { Button, Group, Kbd, Stack, Text } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconDownload, IconRuler } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
@@ -10,6 +10,7 @@ import { Measure, type PlotArea } from "../../components/Measure";
 import type { XRange } from "../../components/PlotlyChart";
 import { StepField } from "../../components/StepField";
 import { TimeKeys } from "../../components/TimeKeys";
+import { Tip } from "../../components/Tip";
 import { useKeys } from "../../components/useKeys";
 import { useTimeKeys } from "../../components/useTimeKeys";
 import { WhyPanel } from "../../components/WhyPanel";
@@ -149,7 +150,7 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
                 onWindow={look}
               />
             )}
-            <Tooltip label="How much time lies between two points: click both, or drag the lines (M)">
+            <Tip label="How much time lies between two points: click both, or drag the lines (M)">
               <Button
                 size="compact-sm"
                 variant={search.measure ? "filled" : "default"}
@@ -160,7 +161,7 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
               >
                 Measure
               </Button>
-            </Tooltip>
+            </Tip>
             {step !== undefined && (
               <>
                 <StepField step={step} min={0} max={last} onStep={(chosen) => show({ step: chosen })} />
@@ -206,7 +207,7 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
                 {search.to_step === undefined ? "Whole step" : "Whole steps"}
               </Button>
             )}
-            <Tooltip label="For ui.perfetto.dev and chrome://tracing">
+            <Tip label="For ui.perfetto.dev and chrome://tracing">
               <Button
                 component="a"
                 href={traceAddress(jobId, search, meta.step ?? undefined)}
@@ -218,8 +219,8 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
               >
                 Trace
               </Button>
-            </Tooltip>
-            <Tooltip label="All that was recorded, as Parquet files for pandas, DuckDB and others">
+            </Tip>
+            <Tip label="All that was recorded, as Parquet files for pandas, DuckDB and others">
               <Button
                 component="a"
                 href={`/api/v1/jobs/${jobId}/tables${formatQuery({ attempt: search.attempt })}`}
@@ -231,7 +232,7 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
               >
                 Tables
               </Button>
-            </Tooltip>
+            </Tip>
             <Button
               size="compact-sm"
               variant="default"

@@ -1,4 +1,4 @@
-import { Box, Checkbox, Group, Table, Text, Tooltip } from "@mantine/core";
+import { Box, Checkbox, Group, Table, Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { Ref } from "react";
 import type { JobSummary } from "../../api/types";
@@ -12,6 +12,7 @@ import { Owner } from "../../components/Owner";
 import { RateBadge } from "../../components/RateBadge";
 import { SpeedUp } from "../../components/SpeedUp";
 import { StateBadge } from "../../components/StateBadge";
+import { Tip } from "../../components/Tip";
 import { accuracyOf } from "../../lib/accuracy";
 import {
   formatDuration,
@@ -66,11 +67,11 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
         </Group>
       </Table.Td>
       <Table.Td>
-        <Tooltip label={job.message ?? job.reason ?? ""} disabled={!job.message && !job.reason}>
+        <Tip label={job.message ?? job.reason ?? ""} disabled={!job.message && !job.reason}>
           <Box w="fit-content">
             <StateBadge state={job.state} />
           </Box>
-        </Tooltip>
+        </Tip>
       </Table.Td>
       <Table.Td data-label="Strategy">{job.planned_by}</Table.Td>
       <Table.Td data-label="Model">

@@ -48,7 +48,9 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
   const [spec, setSpec] = useState(initial);
   const [form, setForm] = useState(initialRace ?? offered);
   const [racing, setRacing] = useState(initialRace !== undefined);
-  const [opened, setOpened] = useState(() => unfinished(initial));
+  // What nobody can do without comes first, and stays there while it is filled in.
+  const [needed] = useState(() => unfinished(initial));
+  const [opened, setOpened] = useState(needed);
   // One key per content: sending the same form twice gives the same job.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the key changes exactly when the content does
   const key = useMemo(newKey, [spec, form, racing]);
@@ -153,6 +155,14 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
     wrong: (fields[name] ?? [name]).some((path) => hasErrorBelow(errors, path)),
     content: content[name]?.() ?? <ObjectFields {...field(name)} />,
   }));
+  const sectionsOf = (first: boolean) => (
+    <Sections
+      sections={sections.filter(({ name }) => needed.includes(name) === first)}
+      spec={spec}
+      opened={opened}
+      onOpened={setOpened}
+    />
+  );
   const network = isObject(spec.network) ? spec.network : {};
   const overrides = (spec.overrides ?? []) as Override[];
 
@@ -193,6 +203,7 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
               style={{ alignSelf: "flex-start" }}
               data-testid="what-is-launched"
             />
+            {needed.length > 0 && sectionsOf(true)}
             <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm" style={{ alignItems: "end" }}>
               <SchemaField {...field("name")} />
               {racing ? <SchemaField {...field("fidelity")} /> : <BaselinePicker {...field("baseline")} />}
@@ -216,7 +227,7 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
                 />
               </>
             )}
-            <Sections sections={sections} spec={spec} opened={opened} onOpened={setOpened} />
+            {sectionsOf(false)}
           </Stack>
         </Grid.Col>
         <Grid.Col span={{ base: 12, md: 5 }} style={{ position: "sticky", top: 68 }}>

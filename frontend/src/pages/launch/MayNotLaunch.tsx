@@ -1,4 +1,4 @@
-import { Alert, Group, List, Paper, Text } from "@mantine/core";
+import { Alert, List, Paper, Text } from "@mantine/core";
 import { IconLock } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { sessionQuery } from "../../access/session";
@@ -46,17 +46,15 @@ export function MayNotLaunch({ job, race }: Props) {
             </List.Item>
           )}
           <List.Item>
-            <Group gap={4}>
-              look at
-              <LinkAnchor to="/races" size="sm">
-                races
-              </LinkAnchor>
-              and
-              <LinkAnchor to="/jobs" size="sm">
-                jobs
-              </LinkAnchor>
-              of everybody, and their plans
-            </Group>
+            look at{" "}
+            <LinkAnchor to="/races" size="sm">
+              races
+            </LinkAnchor>{" "}
+            and{" "}
+            <LinkAnchor to="/jobs" size="sm">
+              jobs
+            </LinkAnchor>{" "}
+            of everybody, and their plans
           </List.Item>
           <List.Item>
             <LinkAnchor to="/compare" size="sm">

@@ -1,4 +1,4 @@
-import { Badge, Box, Group, Paper, Table, Text, Title, Tooltip } from "@mantine/core";
+import { Badge, Box, Group, Paper, Table, Text, Title } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { summaryQuery } from "../../api/queries";
@@ -12,15 +12,13 @@ import { RateBadge } from "../../components/RateBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
+import { Tip } from "../../components/Tip";
 import { baselineName } from "../../lib/apart";
 import { sideBySideCsv } from "../../lib/compareCsv";
-import { formatBytes, formatPercent, formatSpeedUp, formatThroughput, NONE } from "../../lib/format";
+import { COMING, formatBytes, formatPercent, formatSpeedUp, formatThroughput, NONE } from "../../lib/format";
 import { SPEED_WORDS } from "../../lib/speedWords";
 import { WHY_NONE } from "../../lib/whyNone";
 import { IterationBar } from "./IterationBar";
-
-/** In place of a number that is asked for. */
-const COMING = "…";
 
 /** The raced jobs side by side, live. */
 export function RaceTable({ jobs }: { jobs: JobSummary[] }) {
@@ -106,11 +104,11 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
       </Table.Td>
       <Table.Td>
         <Group gap={8} wrap="nowrap">
-          <Tooltip label={job.message ?? ""} disabled={!job.message}>
+          <Tip label={job.message ?? ""} disabled={!job.message}>
             <Box>
               <StateBadge state={job.state} />
             </Box>
-          </Tooltip>
+          </Tip>
           <JobProgress job={job} />
         </Group>
       </Table.Td>
@@ -119,6 +117,7 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
           iterationMs={summary?.iteration_ms}
           exposedMs={summary?.exposed_ms}
           longestMs={longest}
+          coming={coming}
         />
       </Table.Td>
       <NumberCell label="Samples/s" none={WHY_NONE.steps}>
@@ -130,7 +129,7 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
         {coming && !isBaseline ? COMING : <SpeedUpCell job={job} summary={summary} isBaseline={isBaseline} />}
       </NumberCell>
       <NumberCell label="Wire/step" none={WHY_NONE.wire}>
-        {summary ? formatBytes(summary.wire_bytes_per_step) : COMING}
+        {coming ? COMING : formatBytes(summary?.wire_bytes_per_step)}
       </NumberCell>
       <NumberCell label="Accuracy" none={WHY_NONE.accuracy}>
         {formatPercent(job.test_accuracy)}
@@ -156,12 +155,12 @@ function SpeedUpCell({ job, summary, isBaseline }: Omit<RowProps, "longest">) {
     children: formatSpeedUp(speedUp.value, speedUp.why_not),
   } as const;
   return (
-    <Tooltip label={said.filter(Boolean).join("; but ")}>
+    <Tip label={said.filter(Boolean).join("; but ")}>
       {speedUp.baseline_id === null ? (
         <Text span inherit tabIndex={0} {...look} />
       ) : (
         <LinkAnchor to="/jobs/$jobId" params={{ jobId: speedUp.baseline_id }} underline="never" {...look} />
       )}
-    </Tooltip>
+    </Tip>
   );
 }

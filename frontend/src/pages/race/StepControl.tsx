@@ -1,6 +1,7 @@
-import { ActionIcon, Group, Switch, Tooltip } from "@mantine/core";
+import { ActionIcon, Group, Switch } from "@mantine/core";
 import { IconChevronLeft, IconChevronRight } from "@tabler/icons-react";
 import { StepField } from "../../components/StepField";
+import { Tip } from "../../components/Tip";
 
 /** Steps of which all raced jobs kept every event; null where there is none. */
 export interface StepNeighbours {
@@ -22,7 +23,7 @@ interface Props extends StepNeighbours {
 export function StepControl({ step, min, max, previous, next, follow, live, onStep }: Props) {
   return (
     <Group gap={6}>
-      <Tooltip label="Previous step (←)">
+      <Tip label="Previous step (←)">
         <ActionIcon
           variant="default"
           size={32}
@@ -33,9 +34,9 @@ export function StepControl({ step, min, max, previous, next, follow, live, onSt
         >
           <IconChevronLeft size={18} />
         </ActionIcon>
-      </Tooltip>
+      </Tip>
       <StepField step={step} min={min ?? 0} max={max ?? step} onStep={onStep} />
-      <Tooltip label="Next step (→)">
+      <Tip label="Next step (→)">
         <ActionIcon
           variant="default"
           size={32}
@@ -46,8 +47,8 @@ export function StepControl({ step, min, max, previous, next, follow, live, onSt
         >
           <IconChevronRight size={18} />
         </ActionIcon>
-      </Tooltip>
-      <Tooltip label={live ? "Show each new step as it comes (F)" : "Show the latest step (F)"}>
+      </Tip>
+      <Tip label={live ? "Show each new step as it comes (F)" : "Show the latest step (F)"}>
         <div>
           <Switch
             size="sm"
@@ -58,7 +59,7 @@ export function StepControl({ step, min, max, previous, next, follow, live, onSt
             onChange={(event) => onStep(event.currentTarget.checked ? undefined : step)}
           />
         </div>
-      </Tooltip>
+      </Tip>
     </Group>
   );
 }

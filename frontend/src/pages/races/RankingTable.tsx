@@ -1,4 +1,4 @@
-import { Badge, Group, Paper, Stack, Table, Text, Title, Tooltip } from "@mantine/core";
+import { Badge, Group, Paper, Stack, Table, Text, Title } from "@mantine/core";
 import type { Ranking, Standing } from "../../api/types";
 import { capital } from "../../components/Explained";
 import { LinkAnchor } from "../../components/links";
@@ -6,6 +6,7 @@ import { NumberCell } from "../../components/NumberCell";
 import { OrWhyNot } from "../../components/OrWhyNot";
 import { TakeTable } from "../../components/TakeTable";
 import { Term } from "../../components/Term";
+import { Tip } from "../../components/Tip";
 import { formatBusy, formatThroughput, formatTimesFastest, NONE } from "../../lib/format";
 import { limitSaid, rankingRows } from "../../lib/ranking";
 import { WHY_NONE } from "../../lib/whyNone";
@@ -78,12 +79,12 @@ export function RankingTable({ race, ranking, longestMs, refused }: Props) {
                     <Term name="throughput">Samples/s</Term>
                   </Table.Th>
                   <Table.Th className="ty-right">
-                    <Tooltip label={TIMES}>
+                    <Tip label={TIMES}>
                       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: its explanation must be within reach of the keyboard, too */}
                       <span className="ty-term" tabIndex={0}>
                         Relative time
                       </span>
-                    </Tooltip>
+                    </Tip>
                   </Table.Th>
                   <Table.Th className="ty-right">
                     <Term name="round">Rounds</Term>
@@ -137,11 +138,11 @@ function Row({ standing, longestMs }: { standing: Standing; longestMs: number })
       </Table.Td>
       <Table.Td data-label="Limited by">
         {limit ? (
-          <Tooltip label={capital(limitSaid(limit))}>
+          <Tip label={capital(limitSaid(limit))}>
             <Badge color={LIMITS[limit.kind]} style={{ maxWidth: "none" }} tabIndex={0} data-testid="limit">
               {limit.kind}
             </Badge>
-          </Tooltip>
+          </Tip>
         ) : (
           <OrWhyNot why={WHY_NONE.limit}>{NONE}</OrWhyNot>
         )}
