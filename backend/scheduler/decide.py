@@ -115,6 +115,9 @@ class QueuedJob:
     project: str = ""
     duration_ns: int | None = None
     """How long it is expected to run from now on; None: nobody knows."""
+    asks: bool = True
+    """Jobs of a lower priority may have to make room for it. False: it has made room itself, and nobody is asked in
+    turn."""
     beside: tuple[str, ...] = ()
     """Devices on which other jobs of its race ran: it gets CUDA devices among these only, of other kinds these first.
     Those that are drained, or gone, do not count."""
@@ -198,6 +201,8 @@ class Preempt:
     job_id: str
     text: str
     """For whom."""
+    for_job: str
+    """Its id."""
 
 
 Instruction = Start | Wait | Refuse | Preempt
@@ -343,12 +348,11 @@ class _Pass:
             for id_, run in self._floor.runs.items()
             if run.yields and not run.leaving
         ]
-        if not asked:
+        if not asked or not job.asks:
             return
-
         for id_ in victims(self._fits(job, kind), job.priority, leaving, asked, self._state.now_unix_ns):
             self._floor.ask(id_)
-            yield Preempt(job_id=id_, text=words.room_for(job))
+            yield Preempt(job_id=id_, text=words.room_for(job), for_job=job.id)
 
     def _fits(self, job: QueuedJob, kind: Kind) -> Fits:
         """Which devices the job keeps from others once some have ended: all of them where it runs alone."""

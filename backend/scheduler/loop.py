@@ -26,9 +26,10 @@ from backend.executors.base import Ended, Executor, Handle, Running
 from backend.lifecycle import ENDED, Reason, State
 from backend.scheduler import changes, snapshot
 from backend.scheduler.alone import Alone
-from backend.scheduler.decide import Demand, Inventory, Occupant, Refuse, Start, Wait, decide
+from backend.scheduler.decide import Demand, Inventory, Occupant, Preempt, Refuse, Start, Wait, decide
 from backend.scheduler.drain import Drain
 from backend.scheduler.membership import QUEUE, LeaseLostError
+from backend.scheduler.next_look import next_look
 from backend.scheduler.start import Starter
 
 POLL_S = 0.2
@@ -37,7 +38,7 @@ STOP_S = 15.0
 SEND_S = 45.0
 """The same once its processes have ended and only telemetry is still being sent."""
 CLOCK_S = 60.0
-"""The longest sleep before a retry: the wall clock, which says when it is due, may be set."""
+"""The longest sleep before a moment that is known: the wall clock, which says when it is due, may be set."""
 logger = logging.getLogger(__name__)
 
 
@@ -78,8 +79,9 @@ class Scheduler:
         self._aside: dict[str, Occupant] = {}
         self._due = True
         """The queue has to be looked at: something was submitted or ended since."""
-        self._retry_unix_ns: int | None = None
-        """When the next job that backs off is due."""
+        self._look_unix_ns: int | None = None
+        """When to look at the queue even where nothing happens: a job that backs off is due, or may be asked to make
+        room."""
         self._left = False
         """Attempts were taken from other lives, or servers: some may have ended and left something to do."""
         self._drained: set[int] = set()
@@ -169,15 +171,15 @@ class Scheduler:
                 if self._trouble.get(attempt.id) != repr(error):
                     logger.exception("attempt %d cannot be followed; trying again", attempt.id)
                 self._trouble[attempt.id] = repr(error)
-        if self._retry_unix_ns is not None and time.time_ns() >= self._retry_unix_ns:
+        if self._look_unix_ns is not None and time.time_ns() >= self._look_unix_ns:
             self._due = True
         if self._due:
             self._due = self._place()
         if self._due or active:
             return POLL_S
-        if self._retry_unix_ns is None:
+        if self._look_unix_ns is None:
             return None
-        return min(max(0.0, (self._retry_unix_ns - time.time_ns()) / 1e9), CLOCK_S)
+        return min(max(0.0, (self._look_unix_ns - time.time_ns()) / 1e9), CLOCK_S)
 
     def _place(self) -> bool:
         """Decide, and do it. Answers whether that changed what the others wait for."""
@@ -190,10 +192,12 @@ class Scheduler:
                 self.inventory,
                 self._membership.place,
                 self._aside,
+                self._queue.learned,
                 paused=self._paused,
                 now_unix_ns=now,
             )
-            self._retry_unix_ns = snapshot.next_retry(session, now)
+            looks = snapshot.next_retry(session, now), next_look(state)
+            self._look_unix_ns = min((at for at in looks if at is not None), default=None)
         said = {queued.job.id: queued.said for queued in waiting}
         demands = {queued.job.id: queued.job.demand for queued in waiting}
         says = self._membership.has(QUEUE)
@@ -208,6 +212,9 @@ class Scheduler:
                     changed = True
                 case Wait():
                     waits.append(instruction)
+                case Preempt():
+                    room = partial(changes.make_room, instruction=instruction, mine=self._membership.mine)
+                    changed |= self._database.writer.run(room)
                 case Refuse():
                     if self._refuse(instruction, demands[instruction.job_id]):
                         changed = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,9 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session, joinedload
 
 from backend.db.models import Attempt, Job
-from backend.lifecycle import ACTIVE, State
-from backend.scheduler import decide, durations
+from backend.lifecycle import ACTIVE, ENDED, State
+from backend.scheduler import decide, durations, victims
+from backend.scheduler.learned import Learned
 from backend.scheduler.place import Place
 from engine.errors import UserError
 from engine.plan.job import ClusterSpec
@@ -19,47 +20,8 @@ from engine.plan.serde import from_plain
 
 SOME = 500
 """Jobs whose specifications are read at once."""
-
-
-class Queue:
-    """The jobs that wait. It is looked at often and may be long, so what a job asks for, which never changes, is
-    read once."""
-
-    def __init__(self) -> None:
-        self._demands: dict[str, tuple[decide.Demand, int | None] | UserError] = {}
-        """By job: what it asks for, and how long it is expected to run."""
-
-    @property
-    def unreadable(self) -> dict[str, UserError]:
-        """Of the jobs that were read last, those that another version stored and this one cannot place: why not."""
-        return {id_: found for id_, found in self._demands.items() if isinstance(found, UserError)}
-
-    def read(self, session: Session, now_unix_ns: int) -> list[Queued]:
-        """Those that may be placed now, in no particular order: a job that backs off is in nobody's way."""
-        due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
-        age = func.coalesce(Job.queued_unix_ns, Job.created_unix_ns)
-        query = select(Job.id, Job.name, Job.priority, age, Job.message).where(Job.state == State.QUEUED, due)
-        rows = session.execute(query).all()
-        new = [id_ for id_, *_ in rows if id_ not in self._demands]
-        for first in range(0, len(new), SOME):
-            specs = select(Job.id, Job.spec).where(Job.id.in_(new[first : first + SOME]))
-            self._demands.update({id_: _demand(spec) for id_, spec in session.execute(specs)})
-        self._demands = {id_: self._demands[id_] for id_, *_ in rows}
-        return [
-            Queued(
-                job=decide.QueuedJob(
-                    id=id_,
-                    name=name,
-                    demand=known[0],
-                    priority=priority,
-                    queued_unix_ns=queued,
-                    duration_ns=known[1],
-                ),
-                said=said,
-            )
-            for id_, name, priority, queued, said in rows
-            if isinstance(known := self._demands[id_], tuple)
-        ]
+_Asked = tuple[decide.Demand, float | None]
+"""What a job asks for, and the seconds that it declared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,32 +31,90 @@ class Queued:
     job: decide.QueuedJob
     said: str | None
     """What it was told about why."""
+    learned: bool
+    """Its duration is what earlier jobs took."""
 
 
-def queued(job: Job) -> decide.QueuedJob | None:
-    """A job that waits, as a decision knows it; None for one that cannot be read."""
-    if isinstance(known := _demand(job.spec), UserError):
-        return None
-    age = job.queued_unix_ns or job.created_unix_ns
-    return decide.QueuedJob(
-        id=job.id,
-        name=job.name,
-        demand=known[0],
-        priority=job.priority,
-        queued_unix_ns=age,
-        duration_ns=known[1],
-    )
+class Queue:
+    """The jobs that wait. It is looked at often and may be long, so what a job asks for, which never changes, is
+    read once."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, _Asked | UserError] = {}
+        """By job."""
+        self.learned = Learned()
+
+    @property
+    def unreadable(self) -> dict[str, UserError]:
+        """Of the jobs that were read last, those that another version stored and this one cannot place: why not."""
+        return {id_: found for id_, found in self._asked.items() if isinstance(found, UserError)}
+
+    def read(self, session: Session, now_unix_ns: int, only: Collection[str] | None = None) -> list[Queued]:
+        """Those that may be placed now, in no particular order: a job that backs off is in nobody's way. `only`: of
+        these jobs; None: of all. What jobs that run took is known from then on, too (`learned`)."""
+        due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
+        age = func.coalesce(Job.queued_unix_ns, Job.created_unix_ns)
+        query = select(Job.id, Job.name, Job.priority, age, Job.message, Job.digest)
+        query = query.where(Job.state == State.QUEUED, due)
+        rows = session.execute(query if only is None else query.where(Job.id.in_(only))).all()
+        new = [id_ for id_, *_ in rows if id_ not in self._asked]
+        for first in range(0, len(new), SOME):
+            specs = select(Job.id, Job.spec).where(Job.id.in_(new[first : first + SOME]))
+            self._asked.update({id_: _asks(spec) for id_, spec in session.execute(specs)})
+        self._asked = {id_: self._asked[id_] for id_, *_ in rows}
+        run = session.scalars(select(Job.digest).join(Attempt).where(Attempt.state.in_(ACTIVE)))
+        self.learned.read(session, {*run, *(digest for *_, digest in rows)})
+        before = _before(session)
+        found = []
+        for id_, name, priority, queued, said, digest in rows:
+            if isinstance(asked := self._asked[id_], UserError):
+                continue
+            demand, declared = asked
+            earlier = before.get(id_, NOTHING)
+            expected = durations.expected(declared, self.learned.took(digest))
+            job = decide.QueuedJob(
+                id=id_,
+                name=name,
+                demand=demand,
+                priority=priority,
+                queued_unix_ns=queued,
+                duration_ns=durations.left(expected, earlier.ran_ns),
+                asks=earlier.made_room == 0,
+            )
+            found.append(Queued(job=job, said=said, learned=declared is None and expected is not None))
+        return found
 
 
-def _demand(spec: dict[str, Any]) -> tuple[decide.Demand, int | None] | UserError:
-    """What a job asks for and how long it is expected to run, or why it cannot be read."""
+@dataclass(frozen=True, kw_only=True)
+class _Before:
+    """What a job did in attempts that made room."""
+
+    ran_ns: int
+    """In all of them."""
+    made_room: int
+    """How often, by the scheduler's rule."""
+
+
+NOTHING = _Before(ran_ns=0, made_room=0)
+
+
+def _before(session: Session) -> dict[str, _Before]:
+    """By job, of those that have not ended."""
+    ran = func.sum(Attempt.ended_unix_ns - Attempt.created_unix_ns)
+    query = select(Attempt.job_id, ran, func.count(Attempt.preempted_for)).join(Job)
+    query = query.where(Attempt.state == State.PREEMPTED, Job.state.not_in(ENDED)).group_by(Attempt.job_id)
+    return {id_: _Before(ran_ns=int(ns or 0), made_room=times) for id_, ns, times in session.execute(query)}
+
+
+def _asks(spec: dict[str, Any]) -> _Asked | UserError:
+    """What a job asks for and declares, or why it cannot be read."""
     try:
         cluster = from_plain(ClusterSpec, spec.get("cluster", {}), "cluster")
     except UserError as error:
         return error
     seconds = spec.get("duration_s")
     declared = float(seconds) if isinstance(seconds, int | float) else None
-    return decide.Demand.of(cluster, spec.get("fidelity", "")), durations.expected(declared, ())
+    return decide.Demand.of(cluster, spec.get("fidelity", "")), declared
 
 
 def next_retry(session: Session, now_unix_ns: int) -> int | None:
@@ -110,9 +130,10 @@ def active_attempts(session: Session, which: ColumnElement[bool]) -> Sequence[At
     return session.scalars(query.order_by(Attempt.id)).all()
 
 
-def occupied(session: Session, place: Place) -> dict[str, decide.Occupant]:
-    """Device id to who holds it; also who runs on this machine on slots of another server."""
-    alone, declared = Job.spec["cluster"]["alone"].as_boolean(), Job.spec["duration_s"].as_float()
+def occupied(session: Session, place: Place, learned: Learned | None = None) -> dict[str, decide.Occupant]:
+    """Device id to who holds it; also who runs on this machine on slots of another server. `learned`: what jobs of the
+    same digests took; None: ends are known by what jobs declared only."""
+    spec = Job.spec
     query = select(
         Attempt.devices,
         Attempt.home,
@@ -120,22 +141,39 @@ def occupied(session: Session, place: Place) -> dict[str, decide.Occupant]:
         Attempt.state,
         Job.id,
         Job.name,
-        alone,
-        declared,
+        Job.priority,
+        Job.digest,
+        spec["cluster"]["alone"].as_boolean(),
+        spec["duration_s"].as_float(),
+        spec["checkpoint"]["every_steps"].as_float(),
+        spec["checkpoint"]["every_seconds"].as_float(),
+        spec["checkpoint"]["yields"].as_boolean(),
     ).join(Job)
     here = query.where(Attempt.state.in_(ACTIVE), place.devices).order_by(Attempt.id)
-    return {
-        place.device(home, device): decide.Occupant(
-            job_id=job_id,
+    before = _before(session)
+    held: dict[str, decide.Occupant] = {}
+    for devices, home, since, state, id_, name, priority, digest, alone, declared, *saves in session.execute(
+        here
+    ):
+        every_steps, every_seconds, yields = saves
+        earlier = before.get(id_, NOTHING)
+        expected = durations.expected(declared, learned.took(digest) if learned is not None else ())
+        left = durations.left(expected, earlier.ran_ns)
+        who = decide.Occupant(
+            job_id=id_,
             job_name=name,
-            alone=bool(is_alone),
+            alone=bool(alone),
+            priority=priority,
             since_unix_ns=since,
-            ends_unix_ns=None if (lasts := durations.expected(seconds, ())) is None else since + lasts,
+            ends_unix_ns=None if left is None else since + left,
+            yields=state == State.RUNNING
+            and (every_steps or every_seconds) is not None
+            and yields is not False
+            and earlier.made_room < victims.MOST,
             leaving=state == State.PREEMPTING,
         )
-        for devices, home, since, state, job_id, name, is_alone, seconds in session.execute(here)
-        for device in devices
-    }
+        held.update({place.device(home, device): who for device in devices})
+    return held
 
 
 def state(
@@ -144,15 +182,16 @@ def state(
     inventory: decide.Inventory,
     place: Place,
     aside: Mapping[str, decide.Occupant],
+    learned: Learned,
     *,
     paused: bool,
     now_unix_ns: int,
 ) -> decide.State:
-    """All that `decide` wants to know; `aside`: what runs and is no job."""
+    """All that `decide` wants to know; `aside`: what runs and is no job. `learned`: as the queue has read it."""
     return decide.State(
         queued=tuple(waiting.job for waiting in queue),
         inventory=inventory,
-        occupied={**aside, **occupied(session, place)},
+        occupied={**aside, **occupied(session, place, learned)},
         paused=paused,
         now_unix_ns=now_unix_ns,
     )

@@ -32,12 +32,16 @@ def for_devices(
     """Too few are free, of all devices of its kind. `out`: ids of those that are free and drained."""
     holders: dict[str, list[str]] = {}
     names: dict[str, str] = {}
+    leaving: set[str] = set()
     for device in total:
         if occupant := held.get(device.id):
             holders.setdefault(occupant.job_id, []).append(device.id)
             names[occupant.job_id] = occupant.job_name
+            if occupant.leaving:
+                leaving.add(occupant.job_id)
     who = [
         f"{names[j]!r} holds {' and '.join(ids) if len(ids) < 4 else f'{len(ids)} of them'}"
+        f"{', and makes room' if j in leaving else ''}"
         for j, ids in holders.items()
     ]
     if out:

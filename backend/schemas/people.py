@@ -106,6 +106,8 @@ class AuditDetails(Schema):
     """What that token is called."""
     scope: Role | None = None
     """What that token may at most."""
+    for_job: str | None = None
+    """Id of the job for which another one had to make room."""
     expires_at: datetime | None = None
     """When that token expires; where there is a token and this is null: never."""
 
@@ -116,7 +118,8 @@ class AuditEntryView(Schema):
     id: int
     at: datetime
     who: str | None
-    """Null: whoever reached a server that asked nobody."""
+    """`the scheduler`: nobody asked for it, it follows from the rules. Null: whoever reached a server that asked
+    nobody."""
     token: str | None
     """What their token is called."""
     action: str
@@ -128,7 +131,7 @@ class AuditEntryView(Schema):
     status: int
     """What was answered: from 400 to 499 it was not done."""
     details: AuditDetails | None = None
-    """Of what was done to users and tokens. Null: there is no more to say."""
+    """Of what was done to users and tokens, or for another job. Null: there is no more to say."""
 
 
 class AuditPage(Page):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sqlalchemy import func, select
@@ -25,6 +25,16 @@ from engine.plan.serde import from_plain
 
 FORESEEN = 50
 """Of the jobs that wait, so many are told when they start: each start is a look at all of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Starts:
+    """When jobs will start."""
+
+    at_ns: Mapping[str, int] = field(default_factory=dict)
+    """By job, of those of which it is known."""
+    learned: bool = False
+    """Some of the durations that it rests on are what earlier jobs took."""
 
 
 class Inventory:
@@ -105,24 +115,36 @@ class Inventory:
             total = session.scalar(select(func.count()).select_from(job).where(waiting)) or 0
             rows = session.scalars(first).all()
             starts = self._starts(session, rows[:FORESEEN])
-            items = [self._waiting(row, starts.get(row.id)) for row in rows]
+            items = [self._waiting(row, starts) for row in rows]
         return Queue(items=items, total=total)
 
-    def _starts(self, session: Session, rows: Sequence[models.Job]) -> dict[str, int]:
-        """When those that may be placed now will start, by the durations that jobs declared."""
-        now = time.time_ns()
-        due = [row for row in rows if (row.retry_unix_ns or 0) <= now and row.reason != Reason.SERVER_PAUSED]
-        if not due:
-            return {}
-        state = decide.State(
-            queued=tuple(job for row in due if (job := snapshot.queued(row)) is not None),
-            inventory=self._inventory,
-            occupied=snapshot.occupied(session, self._place),
+    def _starts(self, session: Session, rows: Sequence[models.Job]) -> _Starts:
+        """When those that may be placed now will start, by the durations that jobs declared, or that were learned."""
+        now, queue = time.time_ns(), snapshot.Queue()
+        due = [row.id for row in rows if row.reason != Reason.SERVER_PAUSED]
+        waiting = queue.read(session, now, due)
+        if not waiting:
+            return _Starts()
+        state = snapshot.state(
+            session,
+            waiting,
+            self._inventory,
+            self._place,
+            {},
+            queue.learned,
+            paused=False,
             now_unix_ns=now,
         )
-        return forecast(state)
+        declared = snapshot.occupied(session, self._place)
+        learned = any(
+            run.ends_unix_ns is not None and declared[device].ends_unix_ns is None
+            for device, run in state.occupied.items()
+            if device in declared
+        )
+        return _Starts(at_ns=forecast(state), learned=learned or any(one.learned for one in waiting))
 
-    def _waiting(self, job: models.Job, starts_ns: int | None) -> Waiting:
+    def _waiting(self, job: models.Job, starts: _Starts) -> Waiting:
+        starts_ns = starts.at_ns.get(job.id)
         kind, devices = None, 0
         with suppress(UserError):  # of another version's job, or of one that this machine has nothing for
             cluster = from_plain(ClusterSpec, job.spec.get("cluster", {}), "cluster")
@@ -140,6 +162,7 @@ class Inventory:
             message=job.message,
             retry_at=moment_or_none(job.retry_unix_ns),
             starts_at=moment_or_none(starts_ns),
+            starts_by=None if starts_ns is None else "learned" if starts.learned else "declared",
         )
 
     def _holders(self, session: Session) -> dict[str, models.Attempt]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from backend.scheduler.decide import (
     decide,
 )
 from backend.scheduler.fair_share import Held, Ledger, Shares
+from backend.scheduler.next_look import next_look
 from backend.scheduler.place import Place
 from backend.scheduler.quota import Quota, check
 from backend.scheduler.virtual import Virtual, forecast
@@ -191,8 +193,22 @@ def test_who_makes_room_has_a_lower_priority_and_the_least_behind_it() -> None:
     assert decided(two, held=held) == {"two": DEVICES, "low": "room", "new": "room"}
     assert decided(job("equal", 2, priority=1), held=held) == {"equal": DEVICES}
     assert decided(job("wide", 4, priority=5), held=held) == {"wide": DEVICES}  # it would not be enough
+    assert decided(replace(one, asks=False), held=held) == {"one": DEVICES}  # it made room itself
     leaving = run("low", "2", priority=0, yields=True, leaving=True)
     assert decided(one, job("short", 1, 1), held=held | leaving) == {"one": DEVICES, "short": LINE}
+
+
+def test_who_has_just_begun_is_asked_when_it_has_settled() -> None:
+    held = {
+        **run("fresh", "0", yields=True, since_unix_ns=NOW - S),
+        **run("stays", "1", since_unix_ns=NOW - S // 2),
+    }
+    state = State(
+        queued=(job("urgent", 1, priority=1),), inventory=inventory(2), occupied=held, now_unix_ns=NOW
+    )
+    assert (at := next_look(state)) == NOW - S + victims.SETTLED_S * S
+    assert [found.job_id for found in decide(replace(state, now_unix_ns=at))] == ["urgent", "fresh"]
+    assert next_look(replace(state, queued=(job("equal"),))) is None
 
 
 def test_nobody_is_asked_who_turns_out_not_to_be_needed() -> None:
@@ -223,10 +239,18 @@ def test_how_long_a_job_takes_is_what_it_declared_else_what_earlier_ones_took() 
     assert durations.expected(5.0, [1, 2, 3]) == 5 * S
     assert durations.expected(None, [30, 10, 20]) == 20
     assert durations.expected(None, [10, 20]) is None
+    assert [durations.left(expected, 20) for expected in (None, 20, 50)] == [None, None, 30]
+    again = SPEC | {"name": "b", "priority": 3, "training": {"steps": 1, "seed": 7}}
+    assert durations.digest(SPEC) == durations.digest(again)
+    assert durations.digest(SPEC) != durations.digest(SPEC | {"training": {"steps": 2}})
 
 
-def test_what_jobs_declare_reaches_the_decision(database: Database, tmp_path: Path) -> None:
-    waits, runs, silent = (add_job(database, name)[0] for name in ("waits", "runs", "silent"))
+def test_what_jobs_declare_and_earlier_ones_took_reaches_the_decision(
+    database: Database, tmp_path: Path
+) -> None:
+    waits, runs, silent, *earlier = (
+        add_job(database, name)[0] for name in ("waits", "runs", "silent", "e0", "e1", "e2", "e3")
+    )
 
     def write(session: Session) -> None:
         for id_, state, seconds in (
@@ -238,15 +262,38 @@ def test_what_jobs_declare_reaches_the_decision(database: Database, tmp_path: Pa
             row.state, row.spec = state, {**row.spec, "duration_s": seconds}
             row.attempts[0].state = state
             row.attempts[0].devices, row.attempts[0].created_unix_ns = [f"cpu:{row.name}"], NOW
-        session.get_one(Job, waits).attempts[0].state = "failed"
+        session.get_one(Job, silent).digest = "d"
+        saves = session.get_one(Job, runs)
+        saves.spec = {**saves.spec, "checkpoint": {"every_steps": 5, "every_seconds": None, "yields": True}}
+        first = session.get_one(Job, waits).attempts[0]
+        first.state, first.created_unix_ns, first.ended_unix_ns = "preempted", NOW, NOW + 10 * S
+        first.preempted_for = runs
 
+    def ended(session: Session, id_: str, seconds: int) -> None:
+        row = session.get_one(Job, id_)
+        row.digest, row.ended_unix_ns = "d", NOW + seconds * S
+        (attempt,) = row.attempts
+        attempt.created_unix_ns, attempt.ended_unix_ns = NOW, NOW + seconds * S
+        attempt.state = "succeeded"
+
+    queue, place = snapshot.Queue(), Place.of(tmp_path, shared=False)
     database.writer.run(write)
+    for id_, seconds in zip(earlier[:3], (8, 6, 7), strict=True):
+        database.writer.run(partial(ended, id_=id_, seconds=seconds))
     with database.read() as session:
-        (queued,) = snapshot.Queue().read(session, NOW)
-        held = snapshot.occupied(session, Place.of(tmp_path, shared=False))
-    assert queued.job.duration_ns == 30 * S
-    assert held["cpu:runs"].ends_unix_ns == NOW + 60_500_000_000
-    assert held["cpu:silent"].ends_unix_ns is None
+        (queued,) = queue.read(session, NOW)
+        held = snapshot.occupied(session, place, queue.learned)
+        declared = snapshot.occupied(session, place)
+    # Of the 30 s that it declared it ran 10 before it made room.
+    assert (queued.job.duration_ns, queued.job.asks, queued.learned) == (20 * S, False, False)
+    assert (held["cpu:runs"].ends_unix_ns, held["cpu:runs"].yields) == (NOW + 60_500_000_000, True)
+    assert (held["cpu:silent"].ends_unix_ns, held["cpu:silent"].yields) == (NOW + 7 * S, False)
+    assert declared["cpu:silent"].ends_unix_ns is None
+    database.writer.run(partial(ended, id_=earlier[3], seconds=9))
+    with database.read() as session:
+        queue.read(session, NOW)
+        held = snapshot.occupied(session, place, queue.learned)
+    assert held["cpu:silent"].ends_unix_ns == NOW + 7_500_000_000
     with pytest.raises(UserError, match=r"duration_s.*0.*from 1 to"):
         from_plain(JobSpec, {**SPEC, "duration_s": 0})
 
