@@ -150,6 +150,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "state": said(job.state) + (f" ({job.reason})" if job.reason else ""),
         "why": job.message,
         "owner": job.owner,
+        "project": job.spec.project,
         "strategy": f"{job.planned_by}, {job.workers} workers",
         "model, data": f"{job.model}, {job.dataset}",
         "fidelity": job.rehearsed,

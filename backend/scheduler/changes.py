@@ -26,7 +26,7 @@ from backend.lifecycle import (
     is_allowed,
 )
 from backend.scheduler import record, retry
-from backend.scheduler.decide import Preempt, Refuse, Wait
+from backend.scheduler.instructions import Preempt, Refuse, Wait
 
 # Plans and descriptions are large: what a wait does not need is not loaded.
 WAITING = load_only(Job.state, Job.reason, Job.message, Job.revision, raiseload=True)
@@ -72,17 +72,19 @@ def refuse(session: Session, instruction: Refuse) -> None:
 
 
 def make_room(session: Session, instruction: Preempt, mine: ColumnElement[bool]) -> bool:
-    """A job that runs makes room for another one; whether it does. `mine`: the attempts that this server looks after:
-    where one of another server makes room for the same job, none of these has to."""
-    job, other = session.get_one(Job, instruction.job_id), session.get(Job, instruction.for_job)
-    if job.state != State.RUNNING or other is None or other.state != State.QUEUED:
+    """A job that runs makes room for another one, or as its devices are drained; whether it does. `mine`: the attempts
+    that this server looks after: where one of another server makes room for the same job, none of these has to."""
+    job, for_job = session.get_one(Job, instruction.job_id), instruction.for_job
+    if job.state != State.RUNNING:
         return False
-    elsewhere = select(Attempt.id).where(
-        Attempt.state == State.PREEMPTING, Attempt.preempted_for == other.id, ~mine
-    )
-    if session.scalar(elsewhere.limit(1)) is not None:
-        return False
-    changed = record.preempt(session, job, instruction.text, other.id)
+    if for_job is not None:
+        elsewhere = select(Attempt.id).where(
+            Attempt.state == State.PREEMPTING, Attempt.preempted_for == for_job, ~mine
+        )
+        other = session.get(Job, for_job)
+        if other is None or other.state != State.QUEUED or session.scalar(elsewhere.limit(1)) is not None:
+            return False
+    changed = record.preempt(session, job, instruction.text, for_job)
     session.add(
         AuditEntry(
             at_unix_ns=time.time_ns(),
@@ -90,7 +92,7 @@ def make_room(session: Session, instruction: Preempt, mine: ColumnElement[bool])
             action="preempt_job",
             target=f"jobs/{job.id}",
             status=200,
-            details={"for_job": other.id},
+            details=None if for_job is None else {"for_job": for_job},
         )
     )
     return changed

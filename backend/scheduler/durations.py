@@ -10,7 +10,9 @@ from typing import Any
 
 LEAST, NEWEST = 3, 9
 """Earlier jobs: with fewer nothing is learned, and older ones are not looked at."""
-NO_MATTER = frozenset({"name", "priority", "baseline", "retry", "checkpoint", "telemetry", "duration_s"})
+NO_MATTER = frozenset(
+    {"name", "priority", "project", "baseline", "retry", "checkpoint", "telemetry", "duration_s"}
+)
 """Fields of a specification by which a job takes no other time, or hardly another one."""
 
 

@@ -26,11 +26,14 @@ from backend.executors.base import Ended, Executor, Handle, Running
 from backend.lifecycle import ENDED, Reason, State
 from backend.scheduler import changes, snapshot
 from backend.scheduler.alone import Alone
-from backend.scheduler.decide import Demand, Inventory, Occupant, Preempt, Refuse, Start, Wait, decide
+from backend.scheduler.decide import Demand, Inventory, Occupant, decide
 from backend.scheduler.drain import Drain
+from backend.scheduler.instructions import Preempt, Refuse, Start, Wait
+from backend.scheduler.maintenance import KIND as MAINTENANCE
 from backend.scheduler.membership import QUEUE, LeaseLostError
 from backend.scheduler.next_look import next_look
 from backend.scheduler.start import Starter
+from backend.scheduler.usage import Usage
 
 POLL_S = 0.2
 STOP_S = 15.0
@@ -67,6 +70,7 @@ class Scheduler:
         self._starter = Starter(database, executor, membership, data_dir.absolute(), url)
         self._drain = Drain(url)
         self._queue = snapshot.Queue()
+        self._usage = Usage()
         self._url = url
         self._redirected: set[int] = set()
         """Attempts that know this server's address."""
@@ -121,8 +125,8 @@ class Scheduler:
         self._membership.close()
 
     def _heard(self, notices: list[Notice]) -> None:
-        """Another server has stored a job, or cancelled one."""
-        if any(notice.kind in {"job", MISSED} for notice in notices):
+        """Another server has stored a job, or cancelled one, or devices that both have are drained, or given back."""
+        if any(notice.kind in {"job", MAINTENANCE, MISSED} for notice in notices):
             self.wake()
 
     def _taken(self) -> None:
@@ -185,7 +189,7 @@ class Scheduler:
         """Decide, and do it. Answers whether that changed what the others wait for."""
         now = time.time_ns()
         with self._database.read() as session:
-            waiting = self._queue.read(session, now)
+            waiting = self._queue.read(session, self._membership.place, now)
             state = snapshot.state(
                 session,
                 waiting,
@@ -193,6 +197,7 @@ class Scheduler:
                 self._membership.place,
                 self._aside,
                 self._queue.learned,
+                self._usage,
                 paused=self._paused,
                 now_unix_ns=now,
             )
@@ -201,7 +206,7 @@ class Scheduler:
         said = {queued.job.id: queued.said for queued in waiting}
         demands = {queued.job.id: queued.job.demand for queued in waiting}
         says = self._membership.has(QUEUE)
-        changed, waits = False, []
+        changed, waits = False, [_for_race(one.job.id, one.elsewhere) for one in waiting if one.elsewhere]
         for job_id, error in () if self._paused else self._queue.unreadable.items():
             self._database.writer.run(partial(changes.unreadable, job_id=job_id, message=str(error)))
             changed = True
@@ -301,6 +306,12 @@ class Scheduler:
             self._executor.stop(handle)
         elif time.monotonic() - asked > (SEND_S if report.phase == "stopping" else STOP_S):
             self._executor.stop(handle, force=True)
+
+
+def _for_race(job_id: str, server: str) -> Wait:
+    """A job of a race whose other jobs ran at another server."""
+    text = f"it waits for another server ({server}), where the other jobs of its race ran"
+    return Wait(job_id=job_id, position=1, reason=Reason.WAITING_FOR_DEVICES, text=text, blocked_by=())
 
 
 def _for_another(refused: Refuse) -> Wait:

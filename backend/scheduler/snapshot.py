@@ -9,11 +9,16 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session, joinedload
 
-from backend.db.models import Attempt, Job
+from backend.db.models import Attempt, Job, Maintenance, Project
 from backend.lifecycle import ACTIVE, ENDED, State
+from backend.races.order import race_of_key
 from backend.scheduler import decide, durations, victims
+from backend.scheduler.beside import Beside, beside
+from backend.scheduler.fair_share import Shares
 from backend.scheduler.learned import Learned
 from backend.scheduler.place import Place
+from backend.scheduler.quota import Quota
+from backend.scheduler.usage import Usage
 from engine.errors import UserError
 from engine.plan.job import ClusterSpec
 from engine.plan.serde import from_plain
@@ -33,6 +38,8 @@ class Queued:
     """What it was told about why."""
     learned: bool
     """Its duration is what earlier jobs took."""
+    elsewhere: str | None = None
+    """The server that has to place it, where that is another one."""
 
 
 class Queue:
@@ -49,12 +56,15 @@ class Queue:
         """Of the jobs that were read last, those that another version stored and this one cannot place: why not."""
         return {id_: found for id_, found in self._asked.items() if isinstance(found, UserError)}
 
-    def read(self, session: Session, now_unix_ns: int, only: Collection[str] | None = None) -> list[Queued]:
+    def read(
+        self, session: Session, place: Place, now_unix_ns: int, only: Collection[str] | None = None
+    ) -> list[Queued]:
         """Those that may be placed now, in no particular order: a job that backs off is in nobody's way. `only`: of
         these jobs; None: of all. What jobs that run took is known from then on, too (`learned`)."""
         due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
         age = func.coalesce(Job.queued_unix_ns, Job.created_unix_ns)
-        query = select(Job.id, Job.name, Job.priority, age, Job.message, Job.digest)
+        query = select(Job.id, Job.name, Job.priority, age, Job.message, Job.digest, Job.project)
+        query = query.add_columns(Job.idempotency_key)
         query = query.where(Job.state == State.QUEUED, due)
         rows = session.execute(query if only is None else query.where(Job.id.in_(only))).all()
         new = [id_ for id_, *_ in rows if id_ not in self._asked]
@@ -63,10 +73,10 @@ class Queue:
             self._asked.update({id_: _asks(spec) for id_, spec in session.execute(specs)})
         self._asked = {id_: self._asked[id_] for id_, *_ in rows}
         run = session.scalars(select(Job.digest).join(Attempt).where(Attempt.state.in_(ACTIVE)))
-        self.learned.read(session, {*run, *(digest for *_, digest in rows)})
-        before = _before(session)
+        self.learned.read(session, {*run, *(row.digest for row in rows)})
+        before, groups = _before(session), beside(session, place, (row.idempotency_key for row in rows))
         found = []
-        for id_, name, priority, queued, said, digest in rows:
+        for id_, name, priority, queued, said, digest, project, key in rows:
             if isinstance(asked := self._asked[id_], UserError):
                 continue
             demand, declared = asked
@@ -80,8 +90,11 @@ class Queue:
                 queued_unix_ns=queued,
                 duration_ns=durations.left(expected, earlier.ran_ns),
                 asks=earlier.made_room == 0,
+                project=project or "",
+                beside=(group := groups.get(race_of_key(key) or "", ALONE)).devices,
             )
-            found.append(Queued(job=job, said=said, learned=declared is None and expected is not None))
+            learned = declared is None and expected is not None
+            found.append(Queued(job=job, said=said, learned=learned, elsewhere=group.server))
         return found
 
 
@@ -95,7 +108,7 @@ class _Before:
     """How often, by the scheduler's rule."""
 
 
-NOTHING = _Before(ran_ns=0, made_room=0)
+NOTHING, ALONE = _Before(ran_ns=0, made_room=0), Beside()
 
 
 def _before(session: Session) -> dict[str, _Before]:
@@ -133,7 +146,7 @@ def active_attempts(session: Session, which: ColumnElement[bool]) -> Sequence[At
 def occupied(session: Session, place: Place, learned: Learned | None = None) -> dict[str, decide.Occupant]:
     """Device id to who holds it; also who runs on this machine on slots of another server. `learned`: what jobs of the
     same digests took; None: ends are known by what jobs declared only."""
-    spec = Job.spec
+    spec, saving = Job.spec, Job.spec["checkpoint"]
     query = select(
         Attempt.devices,
         Attempt.home,
@@ -143,37 +156,58 @@ def occupied(session: Session, place: Place, learned: Learned | None = None) -> 
         Job.name,
         Job.priority,
         Job.digest,
-        spec["cluster"]["alone"].as_boolean(),
-        spec["duration_s"].as_float(),
-        spec["checkpoint"]["every_steps"].as_float(),
-        spec["checkpoint"]["every_seconds"].as_float(),
-        spec["checkpoint"]["yields"].as_boolean(),
+        Job.project,
+        spec["cluster"]["alone"].as_boolean().label("alone"),
+        spec["duration_s"].as_float().label("declared"),
+        saving["every_steps"].as_float().label("every_steps"),
+        saving["every_seconds"].as_float().label("every_seconds"),
+        saving["yields"].as_boolean().label("yields"),
     ).join(Job)
     here = query.where(Attempt.state.in_(ACTIVE), place.devices).order_by(Attempt.id)
     before = _before(session)
     held: dict[str, decide.Occupant] = {}
-    for devices, home, since, state, id_, name, priority, digest, alone, declared, *saves in session.execute(
-        here
-    ):
-        every_steps, every_seconds, yields = saves
-        earlier = before.get(id_, NOTHING)
-        expected = durations.expected(declared, learned.took(digest) if learned is not None else ())
-        left = durations.left(expected, earlier.ran_ns)
+    for row in session.execute(here):
+        saves = row.state == State.RUNNING and (row.every_steps or row.every_seconds) is not None
+        earlier = before.get(row.id, NOTHING)
+        took = learned.took(row.digest) if learned is not None else ()
+        left = durations.left(durations.expected(row.declared, took), earlier.ran_ns)
         who = decide.Occupant(
-            job_id=id_,
-            job_name=name,
-            alone=bool(alone),
-            priority=priority,
-            since_unix_ns=since,
-            ends_unix_ns=None if left is None else since + left,
-            yields=state == State.RUNNING
-            and (every_steps or every_seconds) is not None
-            and yields is not False
-            and earlier.made_room < victims.MOST,
-            leaving=state == State.PREEMPTING,
+            job_id=row.id,
+            job_name=row.name,
+            alone=bool(row.alone),
+            project=row.project or "",
+            priority=row.priority,
+            since_unix_ns=row.created_unix_ns,
+            ends_unix_ns=None if left is None else row.created_unix_ns + left,
+            saves=saves,
+            yields=saves and row.yields is not False and earlier.made_room < victims.MOST,
+            leaving=row.state == State.PREEMPTING,
         )
-        held.update({place.device(home, device): who for device in devices})
+        held.update({place.device(row.home, device): who for device in row.devices})
     return held
+
+
+def drained(
+    session: Session, place: Place, inventory: decide.Inventory
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Device id to the moment (Unix, ns) from which on it is in maintenance, and to that at which jobs with checkpoints
+    make room there."""
+    begins: dict[str, int] = {}
+    emptied: dict[str, int] = {}
+    for row in session.scalars(select(Maintenance).where(place.concerns(Maintenance))):
+        every = [device.id for device in inventory.devices]
+        for id_ in every if row.devices is None else row.devices:
+            device = place.device(row.home, id_)
+            for moments in (begins, emptied) if row.makes_room else (begins,):
+                moments[device] = min(moments.get(device, row.begins_unix_ns), row.begins_unix_ns)
+    return begins, emptied
+
+
+def projects(session: Session) -> tuple[dict[str, Quota], dict[str, float]]:
+    """What each project may hold, and its weight."""
+    rows = session.scalars(select(Project)).all()
+    quotas = {row.name: Quota(cpu=row.cpu, cuda=row.cuda, rehearsal=row.rehearsal) for row in rows}
+    return quotas, {row.name: row.weight for row in rows}
 
 
 def state(
@@ -183,15 +217,31 @@ def state(
     place: Place,
     aside: Mapping[str, decide.Occupant],
     learned: Learned,
+    usage: Usage,
     *,
     paused: bool,
     now_unix_ns: int,
 ) -> decide.State:
-    """All that `decide` wants to know; `aside`: what runs and is no job. `learned`: as the queue has read it."""
+    """All that `decide` wants to know; `aside`: what runs and is no job. `learned`: as the queue has read it. Jobs that
+    another server has to place are left out."""
+    begins, emptied = drained(session, place, inventory)
+    held = occupied(session, place, learned)
+    quotas, weights = projects(session)
+    elsewhere: dict[tuple[str, str], int] = {}
+    shares = Shares()
+    if quotas:
+        ends = {run.job_id: run.ends_unix_ns for run in held.values()}
+        elsewhere = usage.elsewhere(session, place, inventory)
+        shares = Shares(used=usage.used(session, ends, now_unix_ns), weights=weights)
     return decide.State(
-        queued=tuple(waiting.job for waiting in queue),
+        quotas=quotas,
+        shares=shares,
+        elsewhere=elsewhere,
+        drained=begins,
+        emptied=emptied,
+        queued=tuple(waiting.job for waiting in queue if waiting.elsewhere is None),
         inventory=inventory,
-        occupied={**aside, **occupied(session, place, learned)},
+        occupied={**aside, **held},
         paused=paused,
         now_unix_ns=now_unix_ns,
     )

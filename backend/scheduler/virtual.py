@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from backend.scheduler.decide import Occupant, Preempt, QueuedJob, Start, State, decide
+from backend.scheduler.decide import Occupant, QueuedJob, State, decide
 from backend.scheduler.fair_share import Held, Ledger, Shares
+from backend.scheduler.instructions import Preempt, Start
 
 CHECKPOINT_NS = 5 * 10**9
 """From when a job is asked to make room to its end."""

@@ -88,6 +88,8 @@ class Device(Schema):
     """How many of the job's workers are on it."""
     since: datetime | None
     """When the job got it."""
+    drained_at: datetime | None
+    """From then on it is in maintenance: no job gets it that would not have ended. Null: it is not."""
 
 
 class Waiting(Schema):

@@ -51,7 +51,8 @@ class UserView(Schema):
     name: str
     role: Role
     """`viewer`: looks at everything. `member`: plans, launches and races, too, and cancels, changes and deletes what
-    they made. `admin`: does so with everybody's, and says who may use the server."""
+    they made. `admin`: does so with everybody's, shares devices among projects, takes them out of use, and says who may
+    use the server."""
     created_at: datetime
     removed_at: datetime | None
     """When they were removed; null: they may use the server."""

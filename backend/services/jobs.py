@@ -232,6 +232,7 @@ def _new_row(planned: Planned, key: str | None, body: str, owner: str | None) ->
         plan=to_plain(planned.plan),
         description=planned.description.to_dict(),
         priority=spec.priority,
+        project=spec.project,
         baseline_id=spec.baseline,
         idempotency_key=key,
         body_sha256=body,

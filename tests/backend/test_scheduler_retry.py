@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from backend.db.models import Attempt, AuditEntry, Job, Transition
+from backend.db.models import Attempt, AuditEntry, Job, Maintenance, Transition
 from backend.executors import files, process
 from backend.executors.base import Running
 from backend.lifecycle import Reason, State
@@ -210,6 +210,25 @@ def test_a_job_of_a_higher_priority_takes_the_place_of_one_with_checkpoints(
     assert entry.details == {"for_job": urgent}
     assert len(said) == 1
     assert str(said.pop()).startswith("it makes room for 'work' (priority 5): it ends its attempt")
+
+
+def test_a_job_with_checkpoints_leaves_devices_in_maintenance_and_goes_on_when_they_are_back(
+    open_house: House,
+) -> None:
+    house = open_house
+    id_ = house.submit("makes room", checkpoint=CheckpointSpec(every_steps=1))
+    house.reaches(id_, "running")
+    drained = Maintenance(
+        devices=None, called="this one", begins_unix_ns=1, makes_room=True, created_unix_ns=1
+    )
+    house.database.writer.run(lambda s: s.add(drained))
+    house.scheduler.wake()
+    until(lambda: house.job(id_).reason == Reason.MAINTENANCE, "it waits until they are back")
+    (first,) = house.attempts(id_)
+    assert (first.state, first.preempted_for) == ("preempted", None)
+    house.database.writer.run(lambda s: s.delete(s.get_one(Maintenance, drained.id)))
+    house.scheduler.wake()
+    assert house.ends(id_).state == "succeeded"
 
 
 def test_a_job_that_fails_while_it_makes_room_is_tried_again(open_house: House) -> None:

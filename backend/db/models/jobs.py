@@ -23,6 +23,9 @@ class Job(Base):
     name: Mapped[Name]
     owner: Mapped[str | None] = mapped_column(String(100))
     """Name of the user who made it. None: made where nobody was asked, or before there were users."""
+    project: Mapped[str | None] = mapped_column(String(100))
+    """Whose share and quota it counts for. None: nobody's. (No foreign key: SQLite would get it only by making the
+    table anew.)"""
     spec: Mapped[JsonObject]
     """The job specification as it was validated."""
     # These two may have megabytes: they are read when they are asked for, inside of a session.

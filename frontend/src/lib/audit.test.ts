@@ -18,7 +18,15 @@ const ENTRY = {
   status: 200,
   details: null,
 };
-const NOTHING = { role: null, former_role: null, user: null, name: null, scope: null, expires_at: null, for_job: null };
+const NOTHING = {
+  role: null,
+  former_role: null,
+  user: null,
+  name: null,
+  scope: null,
+  expires_at: null,
+  for_job: null,
+};
 
 test("a file has what the table has, and the token", () => {
   const [head, row] = auditRows([ENTRY]);
