@@ -33,7 +33,7 @@ def upgrade() -> None:
     op.create_table(
         "projects",
         sa.Column("name", sa.String(length=100), nullable=False),
-        sa.Column("weight", sa.Float(), nullable=False),
+        sa.Column("weight", sa.Double(), nullable=False),
         sa.Column("cpu", sa.Integer(), nullable=True),
         sa.Column("cuda", sa.Integer(), nullable=True),
         sa.Column("rehearsal", sa.Integer(), nullable=True),
