@@ -62,39 +62,39 @@ class Queue:
         """Those that may be placed now, in no particular order: a job that backs off is in nobody's way. `only`: of
         these jobs; None: of all. What jobs that run took is known from then on, too (`learned`)."""
         due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
-        age = func.coalesce(Job.queued_unix_ns, Job.created_unix_ns)
-        query = select(Job.id, Job.name, Job.priority, age, Job.message, Job.digest, Job.project)
-        query = query.add_columns(Job.idempotency_key)
-        query = query.where(Job.state == State.QUEUED, due)
+        age = func.coalesce(Job.queued_unix_ns, Job.created_unix_ns).label("queued")
+        facts = (Job.id, Job.name, Job.priority, Job.message, Job.digest, Job.project, Job.idempotency_key)
+        query = select(*facts, age).where(Job.state == State.QUEUED, due)
         rows = session.execute(query if only is None else query.where(Job.id.in_(only))).all()
-        new = [id_ for id_, *_ in rows if id_ not in self._asked]
+        new = [row.id for row in rows if row.id not in self._asked]
         for first in range(0, len(new), SOME):
             specs = select(Job.id, Job.spec).where(Job.id.in_(new[first : first + SOME]))
             self._asked.update({id_: _asks(spec) for id_, spec in session.execute(specs)})
-        self._asked = {id_: self._asked[id_] for id_, *_ in rows}
+        self._asked = {row.id: self._asked[row.id] for row in rows}
         run = session.scalars(select(Job.digest).join(Attempt).where(Attempt.state.in_(ACTIVE)))
         self.learned.read(session, {*run, *(row.digest for row in rows)})
         before, groups = _before(session), beside(session, place, (row.idempotency_key for row in rows))
         found = []
-        for id_, name, priority, queued, said, digest, project, key in rows:
-            if isinstance(asked := self._asked[id_], UserError):
+        for row in rows:
+            if isinstance(asked := self._asked[row.id], UserError):
                 continue
             demand, declared = asked
-            earlier = before.get(id_, NOTHING)
-            expected = durations.expected(declared, self.learned.took(digest))
+            earlier = before.get(row.id, NOTHING)
+            group = groups.get(race_of_key(row.idempotency_key) or "", ALONE)
+            expected = durations.expected(declared, self.learned.took(row.digest))
             job = decide.QueuedJob(
-                id=id_,
-                name=name,
+                id=row.id,
+                name=row.name,
                 demand=demand,
-                priority=priority,
-                queued_unix_ns=queued,
+                priority=row.priority,
+                queued_unix_ns=row.queued,
                 duration_ns=durations.left(expected, earlier.ran_ns),
                 asks=earlier.made_room == 0,
-                project=project or "",
-                beside=(group := groups.get(race_of_key(key) or "", ALONE)).devices,
+                project=row.project or "",
+                beside=group.devices,
             )
             learned = declared is None and expected is not None
-            found.append(Queued(job=job, said=said, learned=learned, elsewhere=group.server))
+            found.append(Queued(job=job, said=row.message, learned=learned, elsewhere=group.server))
         return found
 
 

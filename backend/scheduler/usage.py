@@ -41,11 +41,12 @@ class Usage:
         )
         ended = query.join(Job).where(Attempt.ended_unix_ns > since - LATE_NS).order_by(Attempt.ended_unix_ns)
         newest = since
-        for id_, devices, start_ns, end_ns, project in session.execute(ended):
+        for row in session.execute(ended):
+            end_ns: int = row.ended_unix_ns
             newest = max(newest, end_ns)
-            if id_ not in self._late:
-                self._late[id_] = end_ns
-                for held in _held(project, devices, start_ns, None):
+            if row.id not in self._late:
+                self._late[row.id] = end_ns
+                for held in _held(row.project, row.devices, row.created_unix_ns, None):
                     self._ledger.ended(held, end_ns)
         self._seen_unix_ns = newest
         self._late = {id_: end for id_, end in self._late.items() if end > newest - LATE_NS}
