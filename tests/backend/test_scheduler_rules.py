@@ -300,7 +300,8 @@ def test_what_jobs_declare_and_earlier_ones_took_reaches_the_decision(
         from_plain(JobSpec, {**SPEC, "duration_s": 0})
 
 
-def test_projects_races_and_maintenance_reach_the_decision(database: Database, tmp_path: Path) -> None:
+def test_projects_races_and_maintenance_reach_the_decision(new_database: Database, tmp_path: Path) -> None:
+    database = new_database
     runs, raced, next_one = (add_job(database, name)[0] for name in ("runs", "raced", "next one"))
 
     def write(session: Session) -> None:
