@@ -26,8 +26,10 @@ from backend.connection import ApiError, ServerUnreachableError
 from backend.drawn import drawn
 from backend.export_client import ExportClient
 from backend.lifecycle import said
+from backend.maintenance_client import MaintenanceClient
 from backend.people_client import PeopleClient
 from backend.plan_client import PlanClient
+from backend.projects_client import ProjectsClient
 from backend.races.spec import RaceSpec
 from backend.schemas.base import Schema
 from backend.schemas.best import RaceBest
@@ -65,7 +67,7 @@ def each(given: Any) -> list[Any]:
     return [given] if alone else list(given)
 
 
-class Client(PlanClient, PeopleClient, CheckpointClient, ExportClient):
+class Client(PlanClient, PeopleClient, ProjectsClient, MaintenanceClient, CheckpointClient, ExportClient):
     """Everything that the service can be asked, as methods."""
 
     # --- jobs ---

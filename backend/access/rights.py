@@ -18,7 +18,8 @@ ROLES: tuple[Role, ...] = get_args(Role)
 MEANS: Mapping[Role, str] = {
     "viewer": "look at everything, and have tokens of their own that may no more",
     "member": "plan, launch and race, too, and cancel, change and delete what they made",
-    "admin": "do so with everybody's, and say who may use the server",
+    "admin": "do so with everybody's, share devices among projects, take them out of use, and say who may use the"
+    " server",
 }
 """What each may do, for people."""
 
@@ -64,6 +65,8 @@ LEAST: Mapping[str, Role] = {
     "list_axes": "viewer",
     "list_devices": "viewer",
     "show_queue": "viewer",
+    "list_maintenance": "viewer",
+    "list_projects": "viewer",
     "show_lab": "viewer",
     "list_words": "viewer",
     "list_figures": "viewer",
@@ -95,6 +98,12 @@ LEAST: Mapping[str, Role] = {
     "add_members": "member",
     "cancel_race": "member",
     "delete_race": "member",
+    # share the devices
+    "put_project": "admin",
+    "remove_project": "admin",
+    # take devices out of use
+    "begin_maintenance": "admin",
+    "end_maintenance": "admin",
     # say who may
     "list_users": "admin",
     "add_user": "admin",

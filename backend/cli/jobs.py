@@ -150,6 +150,7 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
         "state": said(job.state) + (f" ({job.reason})" if job.reason else ""),
         "why": job.message,
         "owner": job.owner,
+        "project": job.spec.project,
         "strategy": f"{job.planned_by}, {job.workers} workers",
         "model, data": f"{job.model}, {job.dataset}",
         "fidelity": job.rehearsed,
@@ -183,6 +184,8 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
             out(
                 f"note           attempt {attempt.number} goes on from the checkpoint of step {attempt.resumed_step}"
             )
+        if attempt.state == "preempting" and attempt.preempted_for is not None:
+            out(f"note           attempt {attempt.number} makes room for the job {attempt.preempted_for}")
         for text in [*(one.text for one in attempt.lost), *(one.text for one in attempt.dropped)]:
             out(f"note           {text}")
     out(f"\n{job.plan.text}")

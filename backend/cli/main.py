@@ -26,6 +26,8 @@ COMMANDS: Mapping[str, str] = {
     "users": "people:users",
     "tokens": "people:tokens",
     "audit": "people:audit",
+    "maintenance": "maintenance:maintenance",
+    "projects": "projects:projects",
     "submit": "jobs:submit",
     "list": "jobs:list_jobs",
     "show": "jobs:show",

@@ -156,9 +156,11 @@ def audit(
 
 
 def _given(details: AuditDetails | None) -> str:
-    """`viewer, was member`; `laptop of ada, viewer, until 2026-12-24`."""
+    """`viewer, was member`; `laptop of ada, viewer, until 2026-12-24`; `for jobs/<id>`."""
     if details is None:
         return ""
+    if details.for_job is not None:
+        return f"for jobs/{details.for_job}"
     if details.scope is None:
         was = "" if details.former_role is None else f", was {details.former_role}"
         return f"{details.role}{was}"

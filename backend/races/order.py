@@ -17,6 +17,26 @@ class Run:
     cell: Cell
 
 
+_KEY = "race "
+
+
+def key_of(race_id: str, run: Run) -> str:
+    """The idempotency key of a race's job in a round. No client's key begins so (`is_key`)."""
+    return f"{_KEY}{race_id} {run.cell.member} {run.cell.condition} {run.round}"
+
+
+def is_key(key: str) -> bool:
+    """Whether it begins as those of races' jobs do, in any letters: databases may compare without their case."""
+    return key.lower().startswith(_KEY)
+
+
+def race_of_key(key: str | None) -> str | None:
+    """The id of the race whose job has this key; None: it is no race's."""
+    if key is None or not key.startswith(_KEY):
+        return None
+    return key.removeprefix(_KEY).partition(" ")[0]
+
+
 def schedule(members: int, conditions: int, rounds: int) -> Iterator[Run]:
     """All jobs in their order. In a round conditions follow one another, and under each all members, so that what is
     compared runs close together in time. Who is first turns from round to round: nobody is always the one that finds a

@@ -5,12 +5,14 @@ Each looks at the rows again before it writes: since the scheduler looked, a per
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session, load_only
 
-from backend.db.models import Attempt, Job
+from backend.db.models import Attempt, AuditEntry, Job
 from backend.executors.base import Ended, Handle, Running
 from backend.executors.process import Identity
 from backend.lifecycle import (
@@ -24,10 +26,12 @@ from backend.lifecycle import (
     is_allowed,
 )
 from backend.scheduler import record, retry
-from backend.scheduler.decide import Refuse, Wait
+from backend.scheduler.instructions import Preempt, Refuse, Wait
 
 # Plans and descriptions are large: what a wait does not need is not loaded.
 WAITING = load_only(Job.state, Job.reason, Job.message, Job.revision, raiseload=True)
+WHO = "the scheduler"
+"""In the audit log. No user has such a name: theirs have no spaces."""
 INTERRUPTIONS = 3
 """So many of a job's launches may be interrupted; then it fails instead of queueing again."""
 
@@ -65,6 +69,33 @@ def refuse(session: Session, instruction: Refuse) -> None:
     if job.state == State.QUEUED:
         text = str(instruction.error)
         record.advance(session, job, None, Event.REFUSED, reason=Reason.TOO_FEW_DEVICES, message=text)
+
+
+def make_room(session: Session, instruction: Preempt, mine: ColumnElement[bool]) -> bool:
+    """A job that runs makes room for another one, or as its devices are drained; whether it does. `mine`: the attempts
+    that this server looks after: where one of another server makes room for the same job, none of these has to."""
+    job, for_job = session.get_one(Job, instruction.job_id), instruction.for_job
+    if job.state != State.RUNNING:
+        return False
+    if for_job is not None:
+        elsewhere = select(Attempt.id).where(
+            Attempt.state == State.PREEMPTING, Attempt.preempted_for == for_job, ~mine
+        )
+        other = session.get(Job, for_job)
+        if other is None or other.state != State.QUEUED or session.scalar(elsewhere.limit(1)) is not None:
+            return False
+    changed = record.preempt(session, job, instruction.text, for_job)
+    session.add(
+        AuditEntry(
+            at_unix_ns=time.time_ns(),
+            who=WHO,
+            action="preempt_job",
+            target=f"jobs/{job.id}",
+            status=200,
+            details=None if for_job is None else {"for_job": for_job},
+        )
+    )
+    return changed
 
 
 def unreadable(session: Session, job_id: str, message: str) -> None:
@@ -120,7 +151,10 @@ def close(session: Session, attempt_id: int, end: Ended) -> None:
         message = (attempt.message if settled else None) or end.message
         again = retry.after(job, attempt, reason, message, end.ended_unix_ns)
     events = closing_events(state, end.status, again=again is not None)
-    _advance_all(session, attempt, events, end.reason, end.message, again)
+    message = end.message
+    if end.status == "preempted" and (other := session.get(Job, attempt.preempted_for or "")) is not None:
+        message = f"{message}. It did so for {other.name!r} (priority {other.priority})"
+    _advance_all(session, attempt, events, end.reason, message, again)
 
 
 def _advance_all(

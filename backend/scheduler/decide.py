@@ -21,6 +21,7 @@ from backend.scheduler import words
 from backend.scheduler.backfill import Fits, Reservation, kept_from, reserve
 from backend.scheduler.fair_share import Shares
 from backend.scheduler.floor import Floor
+from backend.scheduler.instructions import Instruction, Preempt, Refuse, Start, Wait
 from backend.scheduler.maintenance import usable
 from backend.scheduler.priority import in_order
 from backend.scheduler.quota import Quota, over
@@ -115,6 +116,9 @@ class QueuedJob:
     project: str = ""
     duration_ns: int | None = None
     """How long it is expected to run from now on; None: nobody knows."""
+    asks: bool = True
+    """Jobs of a lower priority may have to make room for it. False: it has made room itself, and nobody is asked in
+    turn."""
     beside: tuple[str, ...] = ()
     """Devices on which other jobs of its race ran: it gets CUDA devices among these only, of other kinds these first.
     Those that are drained, or gone, do not count."""
@@ -134,8 +138,10 @@ class Occupant:
     since_unix_ns: int = 0
     ends_unix_ns: int | None = None
     """When it is expected to end; None: nobody knows."""
+    saves: bool = False
+    """It runs, and can end with a checkpoint."""
     yields: bool = False
-    """It may be asked to make room: it can save a checkpoint, runs, and was not asked too often."""
+    """It may be asked to make room for a higher priority: it saves, does not refuse to, and was not asked too often."""
     leaving: bool = False
     """It makes room already: nobody else is asked while it does, and what it holds is as good as free."""
 
@@ -155,52 +161,13 @@ class State:
     """Jobs may start before their turn where that delays nobody who is first."""
     drained: Mapping[str, int] = field(default_factory=dict)
     """Device id to the moment (Unix) from which on it is given to nobody."""
+    emptied: Mapping[str, int] = field(default_factory=dict)
+    """Of those, the devices on which who can save a checkpoint makes room then, and when that is."""
     shares: Shares = Shares()
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     """Project to what it may hold."""
     elsewhere: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """(project, kind) to the devices that it holds at other servers."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Start:
-    """Give the job these devices and start it."""
-
-    job_id: str
-    devices: tuple[Device, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wait:
-    """The job waits; `text` says at which position and for what."""
-
-    job_id: str
-    position: int
-    """1: the next one of its kind of device; where the server is paused, of all."""
-    reason: Reason
-    text: str
-    blocked_by: tuple[str, ...]
-    """The jobs that hold what it needs, or the one just before it in the queue."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Refuse:
-    """The job can never run on this inventory."""
-
-    job_id: str
-    error: UserError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preempt:
-    """The job makes room: it saves a checkpoint, ends, and queues again."""
-
-    job_id: str
-    text: str
-    """For whom."""
-
-
-Instruction = Start | Wait | Refuse | Preempt
 
 
 def check_demand(demand: Demand, inventory: Inventory) -> Kind:
@@ -272,6 +239,9 @@ class _Pass:
 
     def over(self, ordered: Iterator[QueuedJob]) -> Iterator[Instruction]:
         """What to do with each."""
+        for id_ in self._floor.to_empty():
+            self._floor.ask(id_)
+            yield Preempt(job_id=id_, text=words.ROOM_FOR_MAINTENANCE)
         for job in ordered:
             if (error := self._refused.get(job.id)) is not None:
                 yield Refuse(job_id=job.id, error=error)
@@ -343,12 +313,11 @@ class _Pass:
             for id_, run in self._floor.runs.items()
             if run.yields and not run.leaving
         ]
-        if not asked:
+        if not asked or not job.asks:
             return
-
         for id_ in victims(self._fits(job, kind), job.priority, leaving, asked, self._state.now_unix_ns):
             self._floor.ask(id_)
-            yield Preempt(job_id=id_, text=words.room_for(job))
+            yield Preempt(job_id=id_, text=words.room_for(job), for_job=job.id)
 
     def _fits(self, job: QueuedJob, kind: Kind) -> Fits:
         """Which devices the job keeps from others once some have ended: all of them where it runs alone."""

@@ -79,6 +79,15 @@ class Floor:
         self.held.update(dict.fromkeys(taken, occupant))
         self._add(occupant, devices)
 
+    def to_empty(self) -> list[str]:
+        """Ids of the jobs that have to leave drained devices now."""
+        begun = {id_ for id_, at_ns in self._state.emptied.items() if at_ns <= self._state.now_unix_ns}
+        return [
+            id_
+            for id_, run in self.runs.items()
+            if run.saves and not run.leaving and any(d.id in begun for d in self._devices[id_])
+        ]
+
     def ask(self, job_id: str) -> None:
         """A job is to make room."""
         self.runs[job_id] = replace(self.runs[job_id], leaving=True)

@@ -26,10 +26,14 @@ from backend.executors.base import Ended, Executor, Handle, Running
 from backend.lifecycle import ENDED, Reason, State
 from backend.scheduler import changes, snapshot
 from backend.scheduler.alone import Alone
-from backend.scheduler.decide import Demand, Inventory, Occupant, Refuse, Start, Wait, decide
+from backend.scheduler.decide import Demand, Inventory, Occupant, decide
 from backend.scheduler.drain import Drain
+from backend.scheduler.instructions import Preempt, Refuse, Start, Wait
+from backend.scheduler.maintenance import KIND as MAINTENANCE
 from backend.scheduler.membership import QUEUE, LeaseLostError
+from backend.scheduler.next_look import next_look
 from backend.scheduler.start import Starter
+from backend.scheduler.usage import Usage
 
 POLL_S = 0.2
 STOP_S = 15.0
@@ -37,7 +41,7 @@ STOP_S = 15.0
 SEND_S = 45.0
 """The same once its processes have ended and only telemetry is still being sent."""
 CLOCK_S = 60.0
-"""The longest sleep before a retry: the wall clock, which says when it is due, may be set."""
+"""The longest sleep before a moment that is known: the wall clock, which says when it is due, may be set."""
 logger = logging.getLogger(__name__)
 
 
@@ -66,6 +70,7 @@ class Scheduler:
         self._starter = Starter(database, executor, membership, data_dir.absolute(), url)
         self._drain = Drain(url)
         self._queue = snapshot.Queue()
+        self._usage = Usage()
         self._url = url
         self._redirected: set[int] = set()
         """Attempts that know this server's address."""
@@ -78,8 +83,9 @@ class Scheduler:
         self._aside: dict[str, Occupant] = {}
         self._due = True
         """The queue has to be looked at: something was submitted or ended since."""
-        self._retry_unix_ns: int | None = None
-        """When the next job that backs off is due."""
+        self._look_unix_ns: int | None = None
+        """When to look at the queue even where nothing happens: a job that backs off is due, or may be asked to make
+        room."""
         self._left = False
         """Attempts were taken from other lives, or servers: some may have ended and left something to do."""
         self._drained: set[int] = set()
@@ -119,8 +125,8 @@ class Scheduler:
         self._membership.close()
 
     def _heard(self, notices: list[Notice]) -> None:
-        """Another server has stored a job, or cancelled one."""
-        if any(notice.kind in {"job", MISSED} for notice in notices):
+        """Another server has stored a job, or cancelled one, or devices that both have are drained, or given back."""
+        if any(notice.kind in {"job", MAINTENANCE, MISSED} for notice in notices):
             self.wake()
 
     def _taken(self) -> None:
@@ -169,35 +175,38 @@ class Scheduler:
                 if self._trouble.get(attempt.id) != repr(error):
                     logger.exception("attempt %d cannot be followed; trying again", attempt.id)
                 self._trouble[attempt.id] = repr(error)
-        if self._retry_unix_ns is not None and time.time_ns() >= self._retry_unix_ns:
+        if self._look_unix_ns is not None and time.time_ns() >= self._look_unix_ns:
             self._due = True
         if self._due:
             self._due = self._place()
         if self._due or active:
             return POLL_S
-        if self._retry_unix_ns is None:
+        if self._look_unix_ns is None:
             return None
-        return min(max(0.0, (self._retry_unix_ns - time.time_ns()) / 1e9), CLOCK_S)
+        return min(max(0.0, (self._look_unix_ns - time.time_ns()) / 1e9), CLOCK_S)
 
     def _place(self) -> bool:
         """Decide, and do it. Answers whether that changed what the others wait for."""
         now = time.time_ns()
         with self._database.read() as session:
-            waiting = self._queue.read(session, now)
+            waiting = self._queue.read(session, self._membership.place, now)
             state = snapshot.state(
                 session,
                 waiting,
                 self.inventory,
                 self._membership.place,
                 self._aside,
+                self._queue.learned,
+                self._usage,
                 paused=self._paused,
                 now_unix_ns=now,
             )
-            self._retry_unix_ns = snapshot.next_retry(session, now)
+            looks = snapshot.next_retry(session, now), next_look(state)
+            self._look_unix_ns = min((at for at in looks if at is not None), default=None)
         said = {queued.job.id: queued.said for queued in waiting}
         demands = {queued.job.id: queued.job.demand for queued in waiting}
         says = self._membership.has(QUEUE)
-        changed, waits = False, []
+        changed, waits = False, [_for_race(one.job.id, one.elsewhere) for one in waiting if one.elsewhere]
         for job_id, error in () if self._paused else self._queue.unreadable.items():
             self._database.writer.run(partial(changes.unreadable, job_id=job_id, message=str(error)))
             changed = True
@@ -208,6 +217,9 @@ class Scheduler:
                     changed = True
                 case Wait():
                     waits.append(instruction)
+                case Preempt():
+                    room = partial(changes.make_room, instruction=instruction, mine=self._membership.mine)
+                    changed |= self._database.writer.run(room)
                 case Refuse():
                     if self._refuse(instruction, demands[instruction.job_id]):
                         changed = True
@@ -294,6 +306,12 @@ class Scheduler:
             self._executor.stop(handle)
         elif time.monotonic() - asked > (SEND_S if report.phase == "stopping" else STOP_S):
             self._executor.stop(handle, force=True)
+
+
+def _for_race(job_id: str, server: str) -> Wait:
+    """A job of a race whose other jobs ran at another server."""
+    text = f"it waits for another server ({server}), where the other jobs of its race ran"
+    return Wait(job_id=job_id, position=1, reason=Reason.WAITING_FOR_DEVICES, text=text, blocked_by=())
 
 
 def _for_another(refused: Refuse) -> Wait:

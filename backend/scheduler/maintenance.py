@@ -1,12 +1,16 @@
 """Devices that are taken out of use: at once, or from a moment on.
 
-A drained device keeps who is on it, and nobody else gets it. Where that begins later only jobs that are expected to
-have ended by then get it; a job of which nobody knows how long it takes does not.
+A drained device keeps who is on it, unless jobs with checkpoints are to make room, and nobody else gets it. Where that
+begins later only jobs that are expected to have ended by then get it; a job of which nobody knows how long it takes
+does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+KIND = "maintenance"
+"""Of the notice that one has begun, or ended."""
 
 
 def usable(drained: Mapping[str, int], device: str, now_ns: int, duration_ns: int | None) -> bool:

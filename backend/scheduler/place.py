@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, or_, true
 
 from backend.db import uuid7
-from backend.db.models import Attempt
+from backend.db.models import Attempt, Maintenance
 from backend.executors.process import boot_id
 from backend.private import file as make_private
 
@@ -38,10 +38,14 @@ class Place:
     @property
     def devices(self) -> ColumnElement[bool]:
         """Attempts that may hold devices of this place: those placed here, and those on the same machine."""
+        return self.concerns(Attempt)
+
+    def concerns(self, row: type[Attempt | Maintenance]) -> ColumnElement[bool]:
+        """Rows about devices of this place: those made here, and those of the same machine, whose GPUs all share."""
         if not self.shared:
             return true()
         kernel = self.view.partition(" ")[0]
-        return or_(Attempt.home.is_(None), Attempt.home == self.home, Attempt.view.startswith(kernel))
+        return or_(row.home.is_(None), row.home == self.home, row.view.startswith(kernel))
 
     def device(self, attempt_home: str | None, device: str) -> str:
         """What this place calls a device that an attempt of another home holds: GPUs are the machine's, slots each

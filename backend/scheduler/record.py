@@ -92,15 +92,19 @@ def cancel(session: Session, job: Job) -> bool:
     return True
 
 
-def preempt(session: Session, job: Job) -> bool:
-    """The job is to end its attempt with a checkpoint, and to queue again. Answers whether anything changed: one that
-    is about to do so stays as it is. Raises InvalidTransitionError for one that does not run. Whether it has
-    checkpoints, the caller knows (`backend.scheduler.preempt`)."""
+def preempt(
+    session: Session, job: Job, message: str = Reason.PREEMPTED.summary, for_job: str | None = None
+) -> bool:
+    """The job is to end its attempt with a checkpoint, and to queue again. `for_job`: the one that gets its devices;
+    None: a person asks. Answers whether anything changed: one that is about to do so stays as it is. Raises
+    InvalidTransitionError for one that does not run. Whether it has checkpoints, the caller knows
+    (`backend.scheduler.preempt`)."""
     if job.state == State.PREEMPTING:
         return False
     attempt = job.attempts[-1] if job.attempts else None
-    reason = Reason.PREEMPTED
-    advance(session, job, attempt, Event.PREEMPT, reason=reason, message=reason.summary)
+    advance(session, job, attempt, Event.PREEMPT, reason=Reason.PREEMPTED, message=message)
+    if attempt is not None:
+        attempt.preempted_for = for_job
     return True
 
 

@@ -2,64 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session, joinedload
 
-from backend.db.models import Attempt, Job
-from backend.lifecycle import ACTIVE, State
-from backend.scheduler import decide, durations
+from backend.db.models import Attempt, Job, Maintenance, Project
+from backend.lifecycle import ACTIVE, ENDED, State
+from backend.races.order import race_of_key
+from backend.scheduler import decide, durations, victims
+from backend.scheduler.beside import Beside, beside
+from backend.scheduler.fair_share import Shares
+from backend.scheduler.learned import Learned
 from backend.scheduler.place import Place
+from backend.scheduler.quota import Quota
+from backend.scheduler.usage import Usage
 from engine.errors import UserError
 from engine.plan.job import ClusterSpec
 from engine.plan.serde import from_plain
 
 SOME = 500
 """Jobs whose specifications are read at once."""
-
-
-class Queue:
-    """The jobs that wait. It is looked at often and may be long, so what a job asks for, which never changes, is
-    read once."""
-
-    def __init__(self) -> None:
-        self._demands: dict[str, tuple[decide.Demand, int | None] | UserError] = {}
-        """By job: what it asks for, and how long it is expected to run."""
-
-    @property
-    def unreadable(self) -> dict[str, UserError]:
-        """Of the jobs that were read last, those that another version stored and this one cannot place: why not."""
-        return {id_: found for id_, found in self._demands.items() if isinstance(found, UserError)}
-
-    def read(self, session: Session, now_unix_ns: int) -> list[Queued]:
-        """Those that may be placed now, in no particular order: a job that backs off is in nobody's way."""
-        due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
-        age = func.coalesce(Job.queued_unix_ns, Job.created_unix_ns)
-        query = select(Job.id, Job.name, Job.priority, age, Job.message).where(Job.state == State.QUEUED, due)
-        rows = session.execute(query).all()
-        new = [id_ for id_, *_ in rows if id_ not in self._demands]
-        for first in range(0, len(new), SOME):
-            specs = select(Job.id, Job.spec).where(Job.id.in_(new[first : first + SOME]))
-            self._demands.update({id_: _demand(spec) for id_, spec in session.execute(specs)})
-        self._demands = {id_: self._demands[id_] for id_, *_ in rows}
-        return [
-            Queued(
-                job=decide.QueuedJob(
-                    id=id_,
-                    name=name,
-                    demand=known[0],
-                    priority=priority,
-                    queued_unix_ns=queued,
-                    duration_ns=known[1],
-                ),
-                said=said,
-            )
-            for id_, name, priority, queued, said in rows
-            if isinstance(known := self._demands[id_], tuple)
-        ]
+_Asked = tuple[decide.Demand, float | None]
+"""What a job asks for, and the seconds that it declared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,32 +36,98 @@ class Queued:
     job: decide.QueuedJob
     said: str | None
     """What it was told about why."""
+    learned: bool
+    """Its duration is what earlier jobs took."""
+    elsewhere: str | None = None
+    """The server that has to place it, where that is another one."""
 
 
-def queued(job: Job) -> decide.QueuedJob | None:
-    """A job that waits, as a decision knows it; None for one that cannot be read."""
-    if isinstance(known := _demand(job.spec), UserError):
-        return None
-    age = job.queued_unix_ns or job.created_unix_ns
-    return decide.QueuedJob(
-        id=job.id,
-        name=job.name,
-        demand=known[0],
-        priority=job.priority,
-        queued_unix_ns=age,
-        duration_ns=known[1],
-    )
+class Queue:
+    """The jobs that wait. It is looked at often and may be long, so what a job asks for, which never changes, is
+    read once."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, _Asked | UserError] = {}
+        """By job."""
+        self.learned = Learned()
+
+    @property
+    def unreadable(self) -> dict[str, UserError]:
+        """Of the jobs that were read last, those that another version stored and this one cannot place: why not."""
+        return {id_: found for id_, found in self._asked.items() if isinstance(found, UserError)}
+
+    def read(
+        self, session: Session, place: Place, now_unix_ns: int, only: Collection[str] | None = None
+    ) -> list[Queued]:
+        """Those that may be placed now, in no particular order: a job that backs off is in nobody's way. `only`: of
+        these jobs; None: of all. What jobs that run took is known from then on, too (`learned`)."""
+        due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
+        age = func.coalesce(Job.queued_unix_ns, Job.created_unix_ns).label("queued")
+        facts = (Job.id, Job.name, Job.priority, Job.message, Job.digest, Job.project, Job.idempotency_key)
+        query = select(*facts, age).where(Job.state == State.QUEUED, due)
+        rows = session.execute(query if only is None else query.where(Job.id.in_(only))).all()
+        new = [row.id for row in rows if row.id not in self._asked]
+        for first in range(0, len(new), SOME):
+            specs = select(Job.id, Job.spec).where(Job.id.in_(new[first : first + SOME]))
+            self._asked.update({id_: _asks(spec) for id_, spec in session.execute(specs)})
+        self._asked = {row.id: self._asked[row.id] for row in rows}
+        run = session.scalars(select(Job.digest).join(Attempt).where(Attempt.state.in_(ACTIVE)))
+        self.learned.read(session, {*run, *(row.digest for row in rows)})
+        before, groups = _before(session), beside(session, place, (row.idempotency_key for row in rows))
+        found = []
+        for row in rows:
+            if isinstance(asked := self._asked[row.id], UserError):
+                continue
+            demand, declared = asked
+            earlier = before.get(row.id, NOTHING)
+            group = groups.get(race_of_key(row.idempotency_key) or "", ALONE)
+            expected = durations.expected(declared, self.learned.took(row.digest))
+            job = decide.QueuedJob(
+                id=row.id,
+                name=row.name,
+                demand=demand,
+                priority=row.priority,
+                queued_unix_ns=row.queued,
+                duration_ns=durations.left(expected, earlier.ran_ns),
+                asks=earlier.made_room == 0,
+                project=row.project or "",
+                beside=group.devices,
+            )
+            learned = declared is None and expected is not None
+            found.append(Queued(job=job, said=row.message, learned=learned, elsewhere=group.server))
+        return found
 
 
-def _demand(spec: dict[str, Any]) -> tuple[decide.Demand, int | None] | UserError:
-    """What a job asks for and how long it is expected to run, or why it cannot be read."""
+@dataclass(frozen=True, kw_only=True)
+class _Before:
+    """What a job did in attempts that made room."""
+
+    ran_ns: int
+    """In all of them."""
+    made_room: int
+    """How often, by the scheduler's rule."""
+
+
+NOTHING, ALONE = _Before(ran_ns=0, made_room=0), Beside()
+
+
+def _before(session: Session) -> dict[str, _Before]:
+    """By job, of those that have not ended."""
+    ran = func.sum(Attempt.ended_unix_ns - Attempt.created_unix_ns)
+    query = select(Attempt.job_id, ran, func.count(Attempt.preempted_for)).join(Job)
+    query = query.where(Attempt.state == State.PREEMPTED, Job.state.not_in(ENDED)).group_by(Attempt.job_id)
+    return {id_: _Before(ran_ns=int(ns or 0), made_room=times) for id_, ns, times in session.execute(query)}
+
+
+def _asks(spec: dict[str, Any]) -> _Asked | UserError:
+    """What a job asks for and declares, or why it cannot be read."""
     try:
         cluster = from_plain(ClusterSpec, spec.get("cluster", {}), "cluster")
     except UserError as error:
         return error
     seconds = spec.get("duration_s")
     declared = float(seconds) if isinstance(seconds, int | float) else None
-    return decide.Demand.of(cluster, spec.get("fidelity", "")), durations.expected(declared, ())
+    return decide.Demand.of(cluster, spec.get("fidelity", "")), declared
 
 
 def next_retry(session: Session, now_unix_ns: int) -> int | None:
@@ -110,9 +143,10 @@ def active_attempts(session: Session, which: ColumnElement[bool]) -> Sequence[At
     return session.scalars(query.order_by(Attempt.id)).all()
 
 
-def occupied(session: Session, place: Place) -> dict[str, decide.Occupant]:
-    """Device id to who holds it; also who runs on this machine on slots of another server."""
-    alone, declared = Job.spec["cluster"]["alone"].as_boolean(), Job.spec["duration_s"].as_float()
+def occupied(session: Session, place: Place, learned: Learned | None = None) -> dict[str, decide.Occupant]:
+    """Device id to who holds it; also who runs on this machine on slots of another server. `learned`: what jobs of the
+    same digests took; None: ends are known by what jobs declared only."""
+    spec, saving = Job.spec, Job.spec["checkpoint"]
     query = select(
         Attempt.devices,
         Attempt.home,
@@ -120,22 +154,60 @@ def occupied(session: Session, place: Place) -> dict[str, decide.Occupant]:
         Attempt.state,
         Job.id,
         Job.name,
-        alone,
-        declared,
+        Job.priority,
+        Job.digest,
+        Job.project,
+        spec["cluster"]["alone"].as_boolean().label("alone"),
+        spec["duration_s"].as_float().label("declared"),
+        saving["every_steps"].as_float().label("every_steps"),
+        saving["every_seconds"].as_float().label("every_seconds"),
+        saving["yields"].as_boolean().label("yields"),
     ).join(Job)
     here = query.where(Attempt.state.in_(ACTIVE), place.devices).order_by(Attempt.id)
-    return {
-        place.device(home, device): decide.Occupant(
-            job_id=job_id,
-            job_name=name,
-            alone=bool(is_alone),
-            since_unix_ns=since,
-            ends_unix_ns=None if (lasts := durations.expected(seconds, ())) is None else since + lasts,
-            leaving=state == State.PREEMPTING,
+    before = _before(session)
+    held: dict[str, decide.Occupant] = {}
+    for row in session.execute(here):
+        saves = row.state == State.RUNNING and (row.every_steps or row.every_seconds) is not None
+        earlier = before.get(row.id, NOTHING)
+        took = learned.took(row.digest) if learned is not None else ()
+        left = durations.left(durations.expected(row.declared, took), earlier.ran_ns)
+        who = decide.Occupant(
+            job_id=row.id,
+            job_name=row.name,
+            alone=bool(row.alone),
+            project=row.project or "",
+            priority=row.priority,
+            since_unix_ns=row.created_unix_ns,
+            ends_unix_ns=None if left is None else row.created_unix_ns + left,
+            saves=saves,
+            yields=saves and row.yields is not False and earlier.made_room < victims.MOST,
+            leaving=row.state == State.PREEMPTING,
         )
-        for devices, home, since, state, job_id, name, is_alone, seconds in session.execute(here)
-        for device in devices
-    }
+        held.update({place.device(row.home, device): who for device in row.devices})
+    return held
+
+
+def drained(
+    session: Session, place: Place, inventory: decide.Inventory
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Device id to the moment (Unix, ns) from which on it is in maintenance, and to that at which jobs with checkpoints
+    make room there."""
+    begins: dict[str, int] = {}
+    emptied: dict[str, int] = {}
+    for row in session.scalars(select(Maintenance).where(place.concerns(Maintenance))):
+        every = [device.id for device in inventory.devices]
+        for id_ in every if row.devices is None else row.devices:
+            device = place.device(row.home, id_)
+            for moments in (begins, emptied) if row.makes_room else (begins,):
+                moments[device] = min(moments.get(device, row.begins_unix_ns), row.begins_unix_ns)
+    return begins, emptied
+
+
+def projects(session: Session) -> tuple[dict[str, Quota], dict[str, float]]:
+    """What each project may hold, and its weight."""
+    rows = session.scalars(select(Project)).all()
+    quotas = {row.name: Quota(cpu=row.cpu, cuda=row.cuda, rehearsal=row.rehearsal) for row in rows}
+    return quotas, {row.name: row.weight for row in rows}
 
 
 def state(
@@ -144,15 +216,32 @@ def state(
     inventory: decide.Inventory,
     place: Place,
     aside: Mapping[str, decide.Occupant],
+    learned: Learned,
+    usage: Usage,
     *,
     paused: bool,
     now_unix_ns: int,
 ) -> decide.State:
-    """All that `decide` wants to know; `aside`: what runs and is no job."""
+    """All that `decide` wants to know; `aside`: what runs and is no job. `learned`: as the queue has read it. Jobs that
+    another server has to place are left out."""
+    begins, emptied = drained(session, place, inventory)
+    held = occupied(session, place, learned)
+    quotas, weights = projects(session)
+    elsewhere: dict[tuple[str, str], int] = {}
+    shares = Shares()
+    if quotas:
+        ends = {run.job_id: run.ends_unix_ns for run in held.values()}
+        elsewhere = usage.elsewhere(session, place, inventory)
+        shares = Shares(used=usage.used(session, ends, now_unix_ns), weights=weights)
     return decide.State(
-        queued=tuple(waiting.job for waiting in queue),
+        quotas=quotas,
+        shares=shares,
+        elsewhere=elsewhere,
+        drained=begins,
+        emptied=emptied,
+        queued=tuple(waiting.job for waiting in queue if waiting.elsewhere is None),
         inventory=inventory,
-        occupied={**aside, **occupied(session, place)},
+        occupied={**aside, **held},
         paused=paused,
         now_unix_ns=now_unix_ns,
     )

@@ -22,7 +22,7 @@ from backend.ingest import new_token, token_sha256
 from backend.lifecycle import Reason, State
 from backend.scheduler import changes, record, snapshot
 from backend.scheduler.alone import Alone
-from backend.scheduler.decide import Start
+from backend.scheduler.instructions import Start
 from backend.scheduler.membership import LeaseLostError
 from engine.errors import UserError
 from engine.launch import CHECKPOINTS, prepare

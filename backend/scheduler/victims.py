@@ -4,7 +4,8 @@
 asked, so nobody displaces who could displace him. Those of the lowest priority go first; among equals who started last,
 who has the least behind it. Whoever turns out not to be needed is spared, those of the highest priority first. Where
 all of them together do not make enough room, nobody is asked. **Bounds.** A job makes room `MOST` times by this rule,
-then no more; and not in the first `SETTLED_S` of an attempt, so that each attempt gets further than the one before.
+then no more; and not in the first `SETTLED_S` of an attempt, so that each attempt gets further than the one before. A
+job that has made room asks nobody in turn.
 **Cost.** A sort of the running jobs and a choice of devices for each of them, once for each line in which somebody
 waits. **Loses**: the greedy choice may ask two small jobs where one large one of the same priority would do; what a job
 loses is its start, since its checkpoint is of the step in which it ends.

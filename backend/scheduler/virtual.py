@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from backend.scheduler.decide import Occupant, Preempt, QueuedJob, Start, State, decide
+from backend.scheduler import durations
+from backend.scheduler.decide import Occupant, QueuedJob, State, decide
 from backend.scheduler.fair_share import Held, Ledger, Shares
+from backend.scheduler.instructions import Preempt, Start
 
 CHECKPOINT_NS = 5 * 10**9
 """From when a job is asked to make room to its end."""
@@ -166,11 +168,8 @@ class Virtual:
         what: Literal["ended", "preempted"] = "preempted" if who.leaving else "ended"
         yield Happened(what=what, at_ns=now, job=job, devices=len(run.devices))
         if who.leaving:
-            left = None if job.duration_ns is None else job.duration_ns - (now - who.since_unix_ns)
-            again = replace(
-                job, queued_unix_ns=now, duration_ns=left if left is not None and left > 0 else None
-            )
-            self._queue[job.id] = again
+            left = durations.left(job.duration_ns, now - who.since_unix_ns)
+            self._queue[job.id] = replace(job, queued_unix_ns=now, duration_ns=left, asks=False)
 
     def _will_end(self, run: _Run, at_ns: int) -> None:
         run.ends = self._push(at_ns, run.occupant.job_id)

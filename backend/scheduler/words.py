@@ -32,12 +32,16 @@ def for_devices(
     """Too few are free, of all devices of its kind. `out`: ids of those that are free and drained."""
     holders: dict[str, list[str]] = {}
     names: dict[str, str] = {}
+    leaving: set[str] = set()
     for device in total:
         if occupant := held.get(device.id):
             holders.setdefault(occupant.job_id, []).append(device.id)
             names[occupant.job_id] = occupant.job_name
+            if occupant.leaving:
+                leaving.add(occupant.job_id)
     who = [
         f"{names[j]!r} holds {' and '.join(ids) if len(ids) < 4 else f'{len(ids)} of them'}"
+        f"{', and makes room' if j in leaving else ''}"
         for j, ids in holders.items()
     ]
     if out:
@@ -51,10 +55,17 @@ def for_devices(
 def in_maintenance(job: QueuedJob, kind: Kind, drained: int) -> str:
     """What it needs is drained, or will be before it has ended."""
     needs = (
-        f"needs {count(job.demand.devices, kind)}, and {drained} of this server's devices are in maintenance"
+        f"needs {count(job.demand.devices, kind)}, and {drained} of this server's devices are in maintenance,"
+        " or will be before it has ended"
     )
-    until = "" if job.duration_ns is not None else ", or will be: nobody knows how long it takes (duration_s)"
-    return f"{needs}{until}. It waits until they are back, and others go before it"
+    known = "" if job.duration_ns is not None else " (nobody knows when that is: it declares no duration_s)"
+    return f"{needs}{known}. It waits until they are back, and others go before it"
+
+
+ROOM_FOR_MAINTENANCE = (
+    "it makes room, as devices that it holds are in maintenance: it ends its attempt with a checkpoint, and goes on"
+    " from there when its turn comes"
+)
 
 
 def for_group(devices: Sequence[str]) -> str:
@@ -68,7 +79,8 @@ def in_line(job: QueuedJob, before: QueuedJob, position: int) -> str:
     if before.priority > job.priority:
         why = f"priority {before.priority}"
     elif before.project != job.project:
-        why = f"its project {before.project!r} has used less of its share"
+        whose = f"its project {before.project!r} has" if before.project else "jobs without a project have"
+        why = f"{whose} used less of the devices for the share"
     number = f"number {position} in" if position <= COUNTED else f"beyond the first {COUNTED} of"
     return f"{number} the queue, behind {before.name!r} ({why})"
 

@@ -88,6 +88,8 @@ class Device(Schema):
     """How many of the job's workers are on it."""
     since: datetime | None
     """When the job got it."""
+    drained_at: datetime | None
+    """From then on it is in maintenance: no job gets it that would not have ended. Null: it is not."""
 
 
 class Waiting(Schema):
@@ -110,8 +112,12 @@ class Waiting(Schema):
     retry_at: datetime | None
     """Not before this is it tried again. Null: it may start at any time."""
     starts_at: datetime | None
-    """When it starts on this server if every job that runs, or is listed before it, takes as long as it declared
-    (`duration_s`), and none is added. Null: not known, as where one that it waits for has declared nothing."""
+    """When it starts on this server if every job that runs, or is listed before it, takes as long as is expected, and
+    none is added. A job that declares nothing (`duration_s`) is expected to take what three or more earlier ones took
+    that were the same but for their names. Null: not known, as where nothing is known of one that it waits for."""
+    starts_by: Literal["declared", "learned"] | None
+    """What `starts_at` rests on: `declared`: on nothing but what jobs declared. `learned`: on what earlier jobs took,
+    too. Null with it."""
 
 
 class Queue(Schema):

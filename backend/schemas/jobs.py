@@ -138,6 +138,8 @@ class Attempt(Schema):
     exit_code: int | None
     sealed: bool
     """Whether all its telemetry has arrived."""
+    preempted_for: str | None
+    """Id of the job with a higher priority that it made room for, or has to. Null: none, or a person asked."""
     resumed_step: int | None
     """The step of the checkpoint that it goes on from; null: it began at step 0. What earlier attempts recorded of that
     step and later ones was run again."""

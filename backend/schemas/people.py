@@ -51,7 +51,8 @@ class UserView(Schema):
     name: str
     role: Role
     """`viewer`: looks at everything. `member`: plans, launches and races, too, and cancels, changes and deletes what
-    they made. `admin`: does so with everybody's, and says who may use the server."""
+    they made. `admin`: does so with everybody's, shares devices among projects, takes them out of use, and says who may
+    use the server."""
     created_at: datetime
     removed_at: datetime | None
     """When they were removed; null: they may use the server."""
@@ -106,6 +107,8 @@ class AuditDetails(Schema):
     """What that token is called."""
     scope: Role | None = None
     """What that token may at most."""
+    for_job: str | None = None
+    """Id of the job for which another one had to make room."""
     expires_at: datetime | None = None
     """When that token expires; where there is a token and this is null: never."""
 
@@ -116,7 +119,8 @@ class AuditEntryView(Schema):
     id: int
     at: datetime
     who: str | None
-    """Null: whoever reached a server that asked nobody."""
+    """`the scheduler`: nobody asked for it, it follows from the rules. Null: whoever reached a server that asked
+    nobody."""
     token: str | None
     """What their token is called."""
     action: str
@@ -128,7 +132,7 @@ class AuditEntryView(Schema):
     status: int
     """What was answered: from 400 to 499 it was not done."""
     details: AuditDetails | None = None
-    """Of what was done to users and tokens. Null: there is no more to say."""
+    """Of what was done to users and tokens, or for another job. Null: there is no more to say."""
 
 
 class AuditPage(Page):

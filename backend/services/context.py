@@ -21,12 +21,14 @@ from backend.services.jobs import Jobs
 from backend.services.labels import Labels
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
+from backend.services.maintenance import Maintenances
 from backend.services.measures import Measures
 from backend.services.notices import Hub
 from backend.services.paying import CodecsPaying
 from backend.services.peaks import Peaks
 from backend.services.people import People
 from backend.services.profiles import Profiles
+from backend.services.projects import Projects
 from backend.services.races import Races
 from backend.services.speed_ups import SpeedUps
 from backend.services.staleness import StalenessReader
@@ -48,6 +50,8 @@ class Context:
     audit: Audit
     database: Database
     inventory: Inventory
+    maintenance: Maintenances
+    projects: Projects
     jobs: Jobs
     profiles: Profiles
     peaks: Peaks

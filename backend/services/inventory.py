@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sqlalchemy import func, select
@@ -13,18 +14,30 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database, models
 from backend.lifecycle import Reason, State
-from backend.scheduler import decide, snapshot
+from backend.scheduler import decide, quota, snapshot
 from backend.scheduler.alone import Alone
+from backend.scheduler.priority import in_order
+from backend.scheduler.usage import Usage
 from backend.scheduler.virtual import forecast
 from backend.schemas import jobs
 from backend.schemas.catalogue import Device, Queue, Waiting
 from backend.services.times import moment, moment_or_none
-from engine.errors import UserError
+from engine.errors import UnknownNameError, UserError
 from engine.plan.job import ClusterSpec, JobSpec
 from engine.plan.serde import from_plain
 
 FORESEEN = 50
 """Of the jobs that wait, so many are told when they start: each start is a look at all of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Starts:
+    """When jobs will start."""
+
+    at_ns: Mapping[str, int] = field(default_factory=dict)
+    """By job, of those of which it is known."""
+    learned: bool = False
+    """Some of the durations that it rests on are what earlier jobs took."""
 
 
 class Inventory:
@@ -35,19 +48,38 @@ class Inventory:
         self._membership = membership
         self._place = membership.place
         self._inventory = inventory
+        self._usage, self._counting = Usage(), threading.Lock()
+
+    def usage(self) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], int]]:
+        """(project, kind of device) to the device seconds that count for its share now, and to the devices that it
+        holds at all servers."""
+        with self._database.read() as session, self._counting:
+            held = self._usage.elsewhere(session, self._place, decide.Inventory(devices=()))
+            return self._usage.used(session, {}, time.time_ns()), held
 
     def check(self, spec: JobSpec) -> decide.Kind:
         """The kind of device that a job gets. Raises UserError for one that could never be placed, here or on another
-        server of this database."""
+        server of this database, or that its project's quota forbids."""
         demand = decide.Demand.of(spec.cluster, spec.fidelity)
         try:
-            return decide.check_demand(demand, self._inventory)
+            kind = decide.check_demand(demand, self._inventory)
         except UserError:
             with self._database.read() as session:
-                kind = self._membership.elsewhere(session, demand)
-            if kind is None:
+                found = self._membership.elsewhere(session, demand)
+            if found is None:
                 raise
-            return kind
+            kind = found
+        if spec.project is not None:
+            self._check_project(spec.project, kind, demand.devices)
+        return kind
+
+    def _check_project(self, project: str, kind: decide.Kind, needed: int) -> None:
+        """Raises UserError for a project that is none, or that may never hold so many devices."""
+        with self._database.read() as session:
+            quotas, _ = snapshot.projects(session)
+        if project not in quotas:
+            raise UnknownNameError("project", project, "project", sorted(quotas))
+        quota.check(project, quotas[project], kind, needed)
 
     def computes_on(self, spec: JobSpec) -> decide.Kind:
         """What the job's workers would compute on if it were not rehearsed; where the machine has too few devices for
@@ -78,6 +110,7 @@ class Inventory:
         """Every device, and who holds it since when."""
         with self._database.read() as session:
             held = self._holders(session)
+            drained, _ = snapshot.drained(session, self._place, self._inventory)
         return [
             Device(
                 name=device.id,
@@ -90,6 +123,7 @@ class Inventory:
                 job_state=cast(jobs.State, holder.job.state) if holder else None,
                 workers=holder.devices.count(device.id) if holder else 0,
                 since=moment(holder.created_unix_ns) if holder else None,
+                drained_at=moment_or_none(drained.get(device.id)),
             )
             for device in self._inventory.devices
             for holder in (held.get(device.id),)
@@ -104,25 +138,52 @@ class Inventory:
         with self._database.read() as session:
             total = session.scalar(select(func.count()).select_from(job).where(waiting)) or 0
             rows = session.scalars(first).all()
-            starts = self._starts(session, rows[:FORESEEN])
-            items = [self._waiting(row, starts.get(row.id)) for row in rows]
+            state, learned = self._state(session, rows)
+            by_turn = self._in_order(rows, state)
+            first_ones = {row.id for row in by_turn[:FORESEEN]}
+            queued = tuple(job for job in state.queued if job.id in first_ones)
+            starts = _Starts(at_ns=forecast(replace(state, queued=queued)), learned=learned)
+            items = [self._waiting(row, starts) for row in by_turn]
         return Queue(items=items, total=total)
 
-    def _starts(self, session: Session, rows: Sequence[models.Job]) -> dict[str, int]:
-        """When those that may be placed now will start, by the durations that jobs declared."""
-        now = time.time_ns()
-        due = [row for row in rows if (row.retry_unix_ns or 0) <= now and row.reason != Reason.SERVER_PAUSED]
-        if not due:
-            return {}
-        state = decide.State(
-            queued=tuple(job for row in due if (job := snapshot.queued(row)) is not None),
-            inventory=self._inventory,
-            occupied=snapshot.occupied(session, self._place),
-            now_unix_ns=now,
-        )
-        return forecast(state)
+    def _in_order(self, rows: Sequence[models.Job], state: decide.State) -> Sequence[models.Job]:
+        """As they have their turns. Without projects that is the database's order: by priority and age."""
+        if not state.quotas:
+            return rows
+        kinds = {}
+        for job in state.queued:
+            with suppress(UserError):
+                kinds[job.id] = decide.check_demand(job.demand, self._inventory)
+        turns = {job.id: turn for turn, job in enumerate(in_order(state.queued, kinds, state.shares))}
+        return sorted(rows, key=lambda row: turns.get(row.id, len(turns)))
 
-    def _waiting(self, job: models.Job, starts_ns: int | None) -> Waiting:
+    def _state(self, session: Session, rows: Sequence[models.Job]) -> tuple[decide.State, bool]:
+        """What decides about those that may be placed now; whether it has durations that were learned."""
+        now, queue = time.time_ns(), snapshot.Queue()
+        due = [row.id for row in rows if row.reason != Reason.SERVER_PAUSED]
+        waiting = queue.read(session, self._place, now, due)
+        with self._counting:
+            state = snapshot.state(
+                session,
+                waiting,
+                self._inventory,
+                self._place,
+                {},
+                queue.learned,
+                self._usage,
+                paused=False,
+                now_unix_ns=now,
+            )
+        declared = snapshot.occupied(session, self._place)
+        learned = any(
+            run.ends_unix_ns is not None and declared[device].ends_unix_ns is None
+            for device, run in state.occupied.items()
+            if device in declared
+        )
+        return state, learned or any(one.learned for one in waiting)
+
+    def _waiting(self, job: models.Job, starts: _Starts) -> Waiting:
+        starts_ns = starts.at_ns.get(job.id)
         kind, devices = None, 0
         with suppress(UserError):  # of another version's job, or of one that this machine has nothing for
             cluster = from_plain(ClusterSpec, job.spec.get("cluster", {}), "cluster")
@@ -140,6 +201,7 @@ class Inventory:
             message=job.message,
             retry_at=moment_or_none(job.retry_unix_ns),
             starts_at=moment_or_none(starts_ns),
+            starts_by=None if starts_ns is None else "learned" if starts.learned else "declared",
         )
 
     def _holders(self, session: Session) -> dict[str, models.Attempt]:

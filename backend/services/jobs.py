@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session, selectinload
 from backend.db import Database, models, uuid7
 from backend.figures.facts import known
 from backend.lifecycle import InvalidTransitionError, State
-from backend.scheduler import preempt, record
+from backend.scheduler import durations, preempt, record
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
 from backend.services import keys, names
@@ -227,10 +227,12 @@ def _new_row(planned: Planned, key: str | None, body: str, owner: str | None) ->
         id=uuid7(),
         name=spec.name,
         owner=owner,
-        spec=to_plain(spec),
+        spec=(plain := to_plain(spec)),
+        digest=durations.digest(plain),
         plan=to_plain(planned.plan),
         description=planned.description.to_dict(),
         priority=spec.priority,
+        project=spec.project,
         baseline_id=spec.baseline,
         idempotency_key=key,
         body_sha256=body,

@@ -1,19 +1,13 @@
-"""Keys under which a submission is repeated: a client's, and those of a race's own jobs."""
+"""Keys under which clients repeat a submission."""
 
 from __future__ import annotations
 
-from backend.races.order import Run
+from backend.races.order import is_key
 from backend.services.errors import Conflict
 from engine.errors import UserError
 
 LENGTH = 200
 FIELD = "Idempotency-Key"
-_RACE = "race "
-
-
-def of_run(race_id: str, run: Run) -> str:
-    """A race's job in a round."""
-    return f"{_RACE}{race_id} {run.cell.member} {run.cell.condition} {run.round}"
 
 
 def check(key: str | None) -> None:
@@ -22,10 +16,8 @@ def check(key: str | None) -> None:
         return
     if not 1 <= len(key) <= LENGTH:
         raise UserError(FIELD, key, f"must have 1 to {LENGTH} characters", "Use a UUID")
-    if key.lower().startswith(_RACE):
-        raise UserError(
-            FIELD, key, f"begins with {_RACE!r}, as the keys of a race's own jobs do", "Use a UUID"
-        )
+    if is_key(key):
+        raise UserError(FIELD, key, "begins with 'race ', as the keys of a race's own jobs do", "Use a UUID")
 
 
 def check_owner(key: str, first: str | None, asks: str | None) -> None:

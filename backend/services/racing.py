@@ -19,9 +19,8 @@ from sqlalchemy.orm import Session
 from backend.db import Database, models
 from backend.lifecycle import ENDED, State
 from backend.races.field import Cell, conditions, job
-from backend.races.order import Run, following
+from backend.races.order import Run, following, key_of
 from backend.races.spec import RaceSpec
-from backend.services import keys
 from backend.services.errors import Conflict
 from backend.services.jobs import Jobs
 from backend.services.remarks import ended_so
@@ -127,7 +126,7 @@ class Racing:
         with self._database.read() as session:
             message = _message(session, earlier)
         try:
-            key = keys.of_run(race_id, run)
+            key = key_of(race_id, run)
             made, _ = self._jobs.store(job(spec, cell, run.round), key, message=message, owner=owner)
         except (UserError, Conflict) as error:
             # Its files, or this machine's devices, are not what they were; or somebody has its key.

@@ -32,6 +32,7 @@ from backend.services.jobs import Jobs
 from backend.services.labels import Labels
 from backend.services.links import LinkReader
 from backend.services.lists import Lists
+from backend.services.maintenance import Maintenances
 from backend.services.measures import Measures
 from backend.services.notices import Hub
 from backend.services.paying import CodecsPaying
@@ -40,6 +41,7 @@ from backend.services.people import People
 from backend.services.plans import Planner
 from backend.services.predicting import Predictor
 from backend.services.profiles import Profiles
+from backend.services.projects import Projects
 from backend.services.races import Races
 from backend.services.racing import Racing
 from backend.services.retention import Retention
@@ -132,6 +134,8 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
             audit=Audit(database),
             database=database,
             inventory=inventory,
+            maintenance=Maintenances(database, devices, membership, changed=scheduler.wake),
+            projects=Projects(database, inventory, changed=scheduler.wake),
             jobs=jobs,
             profiles=profiles,
             peaks=peaks,

@@ -203,6 +203,7 @@ def show_attempt(session: Session, row: models.Attempt) -> schema.Attempt:
         device_models=row.device_models,
         exit_code=row.exit_code,
         sealed=row.sealed,
+        preempted_for=row.preempted_for,
         resumed_step=rolled.resumed_step(session, row.id),
         started_at=moment_or_none(row.started_unix_ns),
         ended_at=moment_or_none(row.ended_unix_ns),

@@ -26,6 +26,9 @@ class CheckpointSpec:
     second. A checkpoint by steps counts, too."""
     keep: int = 2
     """So many of the newest are kept. With 1, one that is found damaged has no other behind it."""
+    yields: bool = True
+    """The scheduler may end an attempt with a checkpoint where a job of a higher priority needs its devices; the job
+    goes on from there when there is room. Without effect where there are no checkpoints."""
 
     def __post_init__(self) -> None:
         if self.every_steps is not None:

@@ -331,6 +331,8 @@ class JobSpec:
     """Whether, and how often, its state is saved for another attempt to go on from."""
     priority: int = 0
     """Higher runs first; equal priorities run by age."""
+    project: str | None = None
+    """Whose quota and share of the devices it counts for: one of the projects that admins made. Null: none."""
     duration_s: float | None = None
     """Seconds that one attempt is expected to take, at the most. Jobs whose duration is known may start before a wider
     one whose turn it is, on devices that are free until that one can start. A job that runs longer goes on: it is then

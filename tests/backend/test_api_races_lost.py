@@ -18,7 +18,7 @@ from backend.cli.races import report
 from backend.db.models import Job
 from backend.lifecycle import Event, Reason
 from backend.scheduler import changes, record
-from backend.scheduler.decide import Wait
+from backend.scheduler.instructions import Wait
 from backend.schemas.races import RaceView
 from backend.services.racing import Racing
 from backend.tables import RaceTable

@@ -33,6 +33,22 @@ def _admin(people: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINYARD_TOKEN", TOKEN)
 
 
+def test_an_admin_shares_devices_and_takes_some_out_of_use() -> None:
+    assert "there are no projects" in succeeds("projects", "list")
+    succeeds("projects", "set", "vision", "--cpu", "4", "--weight", "2")
+    assert succeeds("projects", "list").splitlines()[1].split()[:5] == ["vision", "2", "0", "of", "4"]
+    succeeds("projects", "remove", "vision")
+    number = succeeds("maintenance", "begin", "cpu:0", "--make-room", "--note", "fan").strip()
+    listed = succeeds("maintenance", "list").splitlines()[1]
+    assert (listed.split()[:2], "makes room" in listed, listed.endswith("fan")) == (
+        [number, "cpu:0"],
+        True,
+        True,
+    )
+    succeeds("maintenance", "end", number)
+    assert "no device is in maintenance" in succeeds("maintenance", "list")
+
+
 def test_an_admin_lets_somebody_in_who_launches_and_is_sent_away(
     people: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.scheduler import snapshot
 from backend.scheduler.decide import Demand
+from backend.scheduler.place import Place
 from engine.plan.documents import load_file
 from engine.profile import Profile
 from tests.backend import warm
@@ -63,7 +64,7 @@ def test_a_rehearsal_is_compared_with_its_like_only(database: Database, rehearse
             assert text.startswith(f"Not comparable. device: {LABEL} in p3")
 
 
-def test_a_waiting_rehearsal_asks_for_a_slot_of_its_own_kind(database: Database) -> None:
+def test_a_waiting_rehearsal_asks_for_a_slot_of_its_own_kind(database: Database, tmp_path: Path) -> None:
     job_id = add_job(database, "waiting", fidelity="rehearse")[0]
     with database.read() as session:
         row = facts(session, job_id)
@@ -76,7 +77,8 @@ def test_a_waiting_rehearsal_asks_for_a_slot_of_its_own_kind(database: Database)
 
     database.writer.run(wait)
     with database.read() as session:
-        waiting = {queued.job.id: queued.job for queued in snapshot.Queue().read(session, 0)}
+        found = snapshot.Queue().read(session, Place.of(tmp_path, shared=False), 0)
+        waiting = {queued.job.id: queued.job for queued in found}
         assert waiting[job_id].demand == Demand(workers=2, rehearsal=True)
 
 

@@ -12,13 +12,11 @@ from backend.scheduler.decide import (
     Inventory,
     Occupant,
     QueuedJob,
-    Refuse,
-    Start,
     State,
-    Wait,
     check_demand,
     decide,
 )
+from backend.scheduler.instructions import Refuse, Start, Wait
 from backend.scheduler.words import COUNTED
 from engine.errors import UserError
 from engine.plan.job import ClusterSpec

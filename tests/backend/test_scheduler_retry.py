@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from backend.db.models import Attempt, Job, Transition
+from backend.db.models import Attempt, AuditEntry, Job, Maintenance, Transition
 from backend.executors import files, process
 from backend.executors.base import Running
 from backend.lifecycle import Reason, State
-from backend.scheduler import changes, record, retry
+from backend.scheduler import changes, record, retry, victims
 from engine.errors import UserError
 from engine.launch import Launch
 from engine.plan.checkpoint import CheckpointSpec
@@ -183,6 +183,52 @@ def test_a_job_makes_room_for_one_that_waits_and_goes_on_behind_it(open_house: H
     story = house.story(first)
     assert story[3:6] == ["running", "preempting", "queued"]
     assert story[6:] == SUCCEEDS[1:]
+
+
+def test_a_job_of_a_higher_priority_takes_the_place_of_one_with_checkpoints(
+    open_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(victims, "SETTLED_S", 0.5)
+    house = open_house
+    low = house.submit("makes room", checkpoint=CheckpointSpec(every_steps=1))
+    house.reaches(low, "running")
+    urgent = house.submit("work", priority=5)
+    assert house.ends(urgent).state == "succeeded"
+    assert house.ends(low).state == "succeeded"
+    first, again = house.attempts(low)
+    assert (first.state, first.preempted_for) == ("preempted", urgent)
+    assert str(first.message).endswith("the checkpoint of step 4. It did so for 'work' (priority 5)")
+    (other,) = house.attempts(urgent)
+    assert other.created_unix_ns < again.created_unix_ns
+    with house.database.read() as session:
+        (entry,) = session.scalars(select(AuditEntry))
+        asked = select(Transition.message).where(
+            Transition.job_id == low, Transition.to_state == "preempting"
+        )
+        said = set(session.scalars(asked))
+    assert (entry.who, entry.action, entry.target) == (changes.WHO, "preempt_job", f"jobs/{low}")
+    assert entry.details == {"for_job": urgent}
+    assert len(said) == 1
+    assert str(said.pop()).startswith("it makes room for 'work' (priority 5): it ends its attempt")
+
+
+def test_a_job_with_checkpoints_leaves_devices_in_maintenance_and_goes_on_when_they_are_back(
+    open_house: House,
+) -> None:
+    house = open_house
+    id_ = house.submit("makes room", checkpoint=CheckpointSpec(every_steps=1))
+    house.reaches(id_, "running")
+    drained = Maintenance(
+        devices=None, called="this one", begins_unix_ns=1, makes_room=True, created_unix_ns=1
+    )
+    house.database.writer.run(lambda s: s.add(drained))
+    house.scheduler.wake()
+    until(lambda: house.job(id_).reason == Reason.MAINTENANCE, "it waits until they are back")
+    (first,) = house.attempts(id_)
+    assert (first.state, first.preempted_for) == ("preempted", None)
+    house.database.writer.run(lambda s: s.delete(s.get_one(Maintenance, drained.id)))
+    house.scheduler.wake()
+    assert house.ends(id_).state == "succeeded"
 
 
 def test_a_job_that_fails_while_it_makes_room_is_tried_again(open_house: House) -> None:

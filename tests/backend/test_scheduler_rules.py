@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,19 @@ from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from backend.db import Database
-from backend.db.models import Job
+from backend.db.models import Job, Maintenance, Project
 from backend.lifecycle import Reason
 from backend.scheduler import durations, snapshot, victims
 from backend.scheduler.day import jobs as day_jobs
 from backend.scheduler.day.measures import jain, measure
 from backend.scheduler.day.play import ALL, play
-from backend.scheduler.decide import (
-    Demand,
-    Device,
-    Inventory,
-    Occupant,
-    Preempt,
-    QueuedJob,
-    Start,
-    State,
-    Wait,
-    decide,
-)
+from backend.scheduler.decide import Demand, Device, Inventory, Occupant, QueuedJob, State, decide
 from backend.scheduler.fair_share import Held, Ledger, Shares
+from backend.scheduler.instructions import Preempt, Start, Wait
+from backend.scheduler.next_look import next_look
 from backend.scheduler.place import Place
 from backend.scheduler.quota import Quota, check
+from backend.scheduler.usage import Usage
 from backend.scheduler.virtual import Virtual, forecast
 from engine.errors import UserError
 from engine.plan.job import JobSpec
@@ -191,8 +184,22 @@ def test_who_makes_room_has_a_lower_priority_and_the_least_behind_it() -> None:
     assert decided(two, held=held) == {"two": DEVICES, "low": "room", "new": "room"}
     assert decided(job("equal", 2, priority=1), held=held) == {"equal": DEVICES}
     assert decided(job("wide", 4, priority=5), held=held) == {"wide": DEVICES}  # it would not be enough
+    assert decided(replace(one, asks=False), held=held) == {"one": DEVICES}  # it made room itself
     leaving = run("low", "2", priority=0, yields=True, leaving=True)
     assert decided(one, job("short", 1, 1), held=held | leaving) == {"one": DEVICES, "short": LINE}
+
+
+def test_who_has_just_begun_is_asked_when_it_has_settled() -> None:
+    held = {
+        **run("fresh", "0", yields=True, since_unix_ns=NOW - S),
+        **run("stays", "1", since_unix_ns=NOW - S // 2),
+    }
+    state = State(
+        queued=(job("urgent", 1, priority=1),), inventory=inventory(2), occupied=held, now_unix_ns=NOW
+    )
+    assert (at := next_look(state)) == NOW - S + victims.SETTLED_S * S
+    assert [found.job_id for found in decide(replace(state, now_unix_ns=at))] == ["urgent", "fresh"]
+    assert next_look(replace(state, queued=(job("equal"),))) is None
 
 
 def test_nobody_is_asked_who_turns_out_not_to_be_needed() -> None:
@@ -212,6 +219,17 @@ def test_a_drained_device_is_given_to_nobody_and_a_later_drain_to_who_has_ended_
     assert found == {"unknown": Reason.MAINTENANCE, "long": Reason.MAINTENANCE, "short": "0"}
 
 
+def test_who_can_save_a_checkpoint_leaves_drained_devices_where_that_is_asked() -> None:
+    held = {**run("saves", "0", saves=True), **run("stays", "1"), **run("elsewhere", "2", saves=True)}
+    now, later = (dict.fromkeys(("cuda:0", "cuda:1"), NOW + wait) for wait in (0, S))
+    assert decided(held=held, drained=now, emptied=now) == {"saves": "room"}
+    assert decided(held=held, drained=now) == decided(held=held, drained=later, emptied=later) == {}
+    state = State(queued=(), inventory=inventory(3), occupied=held, drained=later, now_unix_ns=NOW)
+    assert next_look(state) == NOW + S
+    leaving = run("saves", "0", saves=True, leaving=True)
+    assert decided(held=held | leaving, drained=now, emptied=now) == {}
+
+
 def test_a_races_jobs_run_on_the_same_gpus() -> None:
     member = job("member", 2, beside=("cuda:1", "cuda:2"))
     assert decided(member) == {"member": "12"}
@@ -223,10 +241,18 @@ def test_how_long_a_job_takes_is_what_it_declared_else_what_earlier_ones_took() 
     assert durations.expected(5.0, [1, 2, 3]) == 5 * S
     assert durations.expected(None, [30, 10, 20]) == 20
     assert durations.expected(None, [10, 20]) is None
+    assert [durations.left(expected, 20) for expected in (None, 20, 50)] == [None, None, 30]
+    again = SPEC | {"name": "b", "priority": 3, "training": {"steps": 1, "seed": 7}}
+    assert durations.digest(SPEC) == durations.digest(again)
+    assert durations.digest(SPEC) != durations.digest(SPEC | {"training": {"steps": 2}})
 
 
-def test_what_jobs_declare_reaches_the_decision(database: Database, tmp_path: Path) -> None:
-    waits, runs, silent = (add_job(database, name)[0] for name in ("waits", "runs", "silent"))
+def test_what_jobs_declare_and_earlier_ones_took_reaches_the_decision(
+    database: Database, tmp_path: Path
+) -> None:
+    waits, runs, silent, *earlier = (
+        add_job(database, name)[0] for name in ("waits", "runs", "silent", "e0", "e1", "e2", "e3")
+    )
 
     def write(session: Session) -> None:
         for id_, state, seconds in (
@@ -238,17 +264,86 @@ def test_what_jobs_declare_reaches_the_decision(database: Database, tmp_path: Pa
             row.state, row.spec = state, {**row.spec, "duration_s": seconds}
             row.attempts[0].state = state
             row.attempts[0].devices, row.attempts[0].created_unix_ns = [f"cpu:{row.name}"], NOW
-        session.get_one(Job, waits).attempts[0].state = "failed"
+        session.get_one(Job, silent).digest = "d"
+        saves = session.get_one(Job, runs)
+        saves.spec = {**saves.spec, "checkpoint": {"every_steps": 5, "every_seconds": None, "yields": True}}
+        first = session.get_one(Job, waits).attempts[0]
+        first.state, first.created_unix_ns, first.ended_unix_ns = "preempted", NOW, NOW + 10 * S
+        first.preempted_for = runs
 
+    def ended(session: Session, id_: str, seconds: int) -> None:
+        row = session.get_one(Job, id_)
+        row.digest, row.ended_unix_ns = "d", NOW + seconds * S
+        (attempt,) = row.attempts
+        attempt.created_unix_ns, attempt.ended_unix_ns = NOW, NOW + seconds * S
+        attempt.state = "succeeded"
+
+    queue, place = snapshot.Queue(), Place.of(tmp_path, shared=False)
     database.writer.run(write)
+    for id_, seconds in zip(earlier[:3], (8, 6, 7), strict=True):
+        database.writer.run(partial(ended, id_=id_, seconds=seconds))
     with database.read() as session:
-        (queued,) = snapshot.Queue().read(session, NOW)
-        held = snapshot.occupied(session, Place.of(tmp_path, shared=False))
-    assert queued.job.duration_ns == 30 * S
-    assert held["cpu:runs"].ends_unix_ns == NOW + 60_500_000_000
-    assert held["cpu:silent"].ends_unix_ns is None
+        (queued,) = queue.read(session, place, NOW)
+        held = snapshot.occupied(session, place, queue.learned)
+        declared = snapshot.occupied(session, place)
+    # Of the 30 s that it declared it ran 10 before it made room.
+    assert (queued.job.duration_ns, queued.job.asks, queued.learned) == (20 * S, False, False)
+    assert (held["cpu:runs"].ends_unix_ns, held["cpu:runs"].yields) == (NOW + 60_500_000_000, True)
+    assert (held["cpu:silent"].ends_unix_ns, held["cpu:silent"].yields) == (NOW + 7 * S, False)
+    assert declared["cpu:silent"].ends_unix_ns is None
+    database.writer.run(partial(ended, id_=earlier[3], seconds=9))
+    with database.read() as session:
+        queue.read(session, place, NOW)
+        held = snapshot.occupied(session, place, queue.learned)
+    assert held["cpu:silent"].ends_unix_ns == NOW + 7_500_000_000
     with pytest.raises(UserError, match=r"duration_s.*0.*from 1 to"):
         from_plain(JobSpec, {**SPEC, "duration_s": 0})
+
+
+def test_projects_races_and_maintenance_reach_the_decision(new_database: Database, tmp_path: Path) -> None:
+    database = new_database
+    runs, raced, next_one = (add_job(database, name)[0] for name in ("runs", "raced", "next one"))
+
+    def write(session: Session) -> None:
+        for id_, state, key, devices in (
+            (runs, "running", None, ["cpu:0", "cpu:2"]),
+            (raced, "succeeded", "race r 0 0 0", ["cpu:1"]),
+            (next_one, "queued", "race r 1 0 0", []),
+        ):
+            row = session.get_one(Job, id_)
+            row.state, row.project, row.idempotency_key = state, "vision", key
+            (attempt,) = row.attempts
+            attempt.state = "failed" if state == "queued" else state
+            attempt.devices, attempt.created_unix_ns = devices, NOW - 10 * S
+            attempt.ended_unix_ns = None if state == "running" else NOW
+        session.add(Project(name="vision", weight=2.0, cpu=3, created_unix_ns=NOW))
+        common = {"called": "a server", "created_unix_ns": NOW}
+        session.add(Maintenance(devices=["cpu:0"], begins_unix_ns=NOW + S, makes_room=True, **common))
+        session.add(Maintenance(devices=None, begins_unix_ns=NOW + 2 * S, makes_room=False, **common))
+
+    database.writer.run(write)
+    cpus = Inventory(devices=tuple(Device(id=f"cpu:{n}", kind="cpu", name="slot") for n in range(2)))
+    queue, place, usage = snapshot.Queue(), Place.of(tmp_path, shared=False), Usage()
+    with database.read() as session:
+        waiting = queue.read(session, place, NOW)
+        state, again = (
+            snapshot.state(
+                session, waiting, cpus, place, {}, queue.learned, usage, paused=False, now_unix_ns=NOW
+            )
+            for _ in range(2)
+        )
+    (queued,) = state.queued
+    assert (queued.project, queued.beside) == ("vision", ("cpu:1",))
+    assert state.quotas == {"vision": Quota(cpu=3)}
+    assert state.shares.weights == {"vision": 2.0}
+    # Of the 10 s that ended hardly anything has faded; the two devices are taken for 10 min more.
+    assert state.shares.used == {("vision", "cpu"): pytest.approx(10 + 2 * (10 + 600), rel=1e-3)}
+    assert again.shares == state.shares, "what has ended counts once"
+    assert state.elsewhere == {("vision", "cpu"): 1}, "cpu:2 is no device of this server"
+    assert (state.drained, state.emptied) == (
+        {"cpu:0": NOW + S, "cpu:1": NOW + 2 * S},
+        {"cpu:0": NOW + S},
+    )
 
 
 def test_when_jobs_will_start_is_known_as_far_as_ends_are() -> None:

@@ -4,8 +4,10 @@ from backend.db.models.audit import AuditEntry
 from backend.db.models.base import Base
 from backend.db.models.jobs import Attempt, Job, Transition
 from backend.db.models.labels import JobFigures, JobTag
+from backend.db.models.maintenance import Maintenance
 from backend.db.models.notices import Notice
 from backend.db.models.people import Token, User
+from backend.db.models.projects import Project
 from backend.db.models.races import Race, RaceOut, RaceRun
 from backend.db.models.rollups import DetailedStep, LayerWait, StalenessCount, StalenessWindow, TransferTotal
 from backend.db.models.servers import Role, ServerRow
@@ -27,8 +29,10 @@ __all__ = [
     "LayerWait",
     "Link",
     "LinkBin",
+    "Maintenance",
     "Metric",
     "Notice",
+    "Project",
     "Race",
     "RaceOut",
     "RaceRun",

@@ -15,6 +15,7 @@ class Job(Base):
     __table_args__ = (
         Index(None, "ended_unix_ns", "started_unix_ns", "id"),
         Index(None, "state", "priority", "queued_unix_ns"),
+        Index(None, "digest", "ended_unix_ns"),
         UniqueConstraint("idempotency_key"),
     )
 
@@ -22,6 +23,9 @@ class Job(Base):
     name: Mapped[Name]
     owner: Mapped[str | None] = mapped_column(String(100))
     """Name of the user who made it. None: made where nobody was asked, or before there were users."""
+    project: Mapped[str | None] = mapped_column(String(100))
+    """Whose share and quota it counts for. None: nobody's. (No foreign key: SQLite would get it only by making the
+    table anew.)"""
     spec: Mapped[JsonObject]
     """The job specification as it was validated."""
     # These two may have megabytes: they are read when they are asked for, inside of a session.
@@ -42,6 +46,9 @@ class Job(Base):
     idempotency_key: Mapped[str | None] = mapped_column(String(200))
     body_sha256: Mapped[str | None] = mapped_column(String(64))
     """Hash of the submitted body: the same key with another body is refused."""
+    digest: Mapped[str | None] = mapped_column(String(64))
+    """Of all from which its duration follows (`backend.scheduler.durations`). None: made before this column was there,
+    and nothing is learned from it."""
     created_unix_ns: Mapped[BigInt]
     queued_unix_ns: Mapped[BigInt | None]
     retry_unix_ns: Mapped[BigInt | None]
@@ -107,6 +114,9 @@ class Attempt(Base):
     created_unix_ns: Mapped[BigInt]
     started_unix_ns: Mapped[BigInt | None]
     ended_unix_ns: Mapped[BigInt | None]
+    preempted_for: Mapped[str | None] = mapped_column(String(36))
+    """The job with a higher priority that this one had to make room for, or has to. None: it did not, or somebody asked
+    it to. (No foreign key, as above: that job may be gone.)"""
     forgotten_unix_ns: Mapped[BigInt | None]
     """When what it recorded by layer and by link was removed, as it was old; None: it is there."""
 

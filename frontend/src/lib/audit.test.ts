@@ -18,7 +18,15 @@ const ENTRY = {
   status: 200,
   details: null,
 };
-const NOTHING = { role: null, former_role: null, user: null, name: null, scope: null, expires_at: null };
+const NOTHING = {
+  role: null,
+  former_role: null,
+  user: null,
+  name: null,
+  scope: null,
+  expires_at: null,
+  for_job: null,
+};
 
 test("a file has what the table has, and the token", () => {
   const [head, row] = auditRows([ENTRY]);
@@ -30,6 +38,7 @@ test("an entry says which role and which token", () => {
   const said = (details: Partial<typeof NOTHING> | object) =>
     givenBy({ ...ENTRY, details: { ...NOTHING, ...details } });
   expect(said({ role: "member" })).toBe("member");
+  expect(said({ for_job: "0192" })).toBe("for jobs/0192");
   expect(said({ role: "viewer", former_role: "member" })).toBe("viewer, was member");
   const token = { user: "ada", name: "laptop", scope: "viewer" };
   expect(said(token)).toBe("laptop of ada, viewer, never expires");

@@ -7,10 +7,11 @@ export function targetOf(target: string): { kind: string; id: string | null } {
   return { kind, id: id || null };
 }
 
-/** What an entry gave or took: `viewer, was member`, `laptop of ada, viewer, until 2026-12-24`. */
+/** What an entry gave or took, or for which job: `viewer, was member`, `laptop of ada, viewer, until 2026-12-24`. */
 export function givenBy({ details }: AuditEntry): string {
   if (!details) return "";
-  const { role, former_role, user, name, scope, expires_at } = details;
+  const { role, former_role, user, name, scope, expires_at, for_job } = details;
+  if (for_job) return `for jobs/${for_job}`;
   if (!scope) return `${role}${former_role ? `, was ${former_role}` : ""}`;
   return `${name} of ${user}, ${scope}, ${expires_at ? `until ${expires_at.slice(0, 10)}` : "never expires"}`;
 }

@@ -14,6 +14,12 @@ test("devices stand by kind, GPUs first, with how many are free", () => {
   ]);
 });
 
+test("a device in maintenance is not free, and one that will be is", () => {
+  const drained = (drained_at: string) => ({ ...device("cpu:0"), drained_at });
+  const found = kinds([drained("2020-01-01T00:00:00Z"), drained("2999-01-01T00:00:00Z"), device("cpu:2")]);
+  expect(found.map(({ free }) => free)).toEqual([2]);
+});
+
 test("a kind that the page does not know is shown, too", () => {
   expect(kinds([device("tpu:0")])).toMatchObject([{ kind: "tpu", title: "tpu", free: 1 }]);
 });

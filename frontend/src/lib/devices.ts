@@ -1,4 +1,4 @@
-import type { Device, Waiting } from "../api/types";
+import type { Device, Maintenance, Waiting } from "../api/types";
 import type { Cell } from "./csv";
 
 /** Devices of one kind, free ones and held ones. */
@@ -21,7 +21,10 @@ export function kinds(devices: Device[]): DeviceKind[] {
   return known.flatMap((kind) => {
     const own = devices.filter((device) => device.kind === kind);
     if (own.length === 0) return [];
-    const free = own.filter(({ job_id }) => job_id === null).length;
+    const now = Date.now();
+    const free = own.filter(
+      ({ job_id, drained_at }) => job_id === null && (!drained_at || Date.parse(drained_at) > now),
+    ).length;
     return [{ kind, title: TITLES[kind] ?? kind, devices: own, free }];
   });
 }
@@ -42,7 +45,7 @@ export function needs({ kind, devices }: Pick<Waiting, "kind" | "devices">): str
 /** Devices as rows of a file, with what is in their table in words as it was told. */
 export function deviceRows(devices: Device[]): Cell[][] {
   return [
-    ["device", "model", "memory (B)", "held by", "job id", "job's state", "since"],
+    ["device", "model", "memory (B)", "held by", "job id", "job's state", "since", "maintenance from"],
     ...devices.map((one) => [
       one.name,
       one.model,
@@ -51,6 +54,23 @@ export function deviceRows(devices: Device[]): Cell[][] {
       one.job_id,
       one.job_state,
       one.since,
+      one.drained_at,
+    ]),
+  ];
+}
+
+/** Devices in maintenance, likewise. */
+export function maintenanceRows(found: Maintenance[]): Cell[][] {
+  return [
+    ["devices", "of", "begins", "jobs make room", "still there", "what for", "by"],
+    ...found.map((one) => [
+      one.devices?.join(", ") ?? "all",
+      one.server,
+      one.begins_at,
+      String(one.makes_room),
+      one.holders.map(({ job_name }) => job_name).join(", "),
+      one.note,
+      one.who,
     ]),
   ];
 }
@@ -65,6 +85,7 @@ export function waitingRows(waiting: Waiting[]): Cell[][] {
       "why it waits",
       "again at",
       "starts at, by estimate",
+      "estimated by",
       "priority",
       "waits since",
     ],
@@ -75,6 +96,7 @@ export function waitingRows(waiting: Waiting[]): Cell[][] {
       one.message,
       one.retry_at,
       one.starts_at,
+      one.starts_by,
       one.priority,
       one.since,
     ]),

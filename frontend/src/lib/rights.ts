@@ -6,7 +6,8 @@ export type Role = (typeof ROLES)[number];
 export const MEANS: Record<Role, string> = {
   viewer: "looks at everything",
   member: "plans, launches and races, too, and cancels, changes and deletes what they made",
-  admin: "does so with everybody's, and says who may use the server",
+  admin:
+    "does so with everybody's, shares devices among projects, takes them out of use, and says who may use the server",
 };
 
 /** Whether `role` is `wanted`, or may more. */

@@ -43,7 +43,7 @@ export function DeviceTable({ kind }: { kind: DeviceKind }) {
 }
 
 function Row({ device }: { device: Device }) {
-  const { name, model, memory_bytes, job_id, job_name, job_state, workers, since } = device;
+  const { name, model, memory_bytes, job_id, job_name, job_state, workers, since, drained_at } = device;
   const facts = [model, memory_bytes === null ? null : formatBytes(memory_bytes)].filter(Boolean).join(", ");
   return (
     <Table.Tr data-testid={`device-${name}`} data-free={job_id === null}>
@@ -70,7 +70,7 @@ function Row({ device }: { device: Device }) {
       <Table.Td data-label="Held by">
         {job_id === null ? (
           <Text size="sm" c="dimmed">
-            free
+            {drained_at && Date.parse(drained_at) <= Date.now() ? "nobody" : "free"}
           </Text>
         ) : (
           <>
@@ -85,7 +85,16 @@ function Row({ device }: { device: Device }) {
           </>
         )}
       </Table.Td>
-      <Table.Td data-label="State">{job_state && <StateBadge state={job_state} />}</Table.Td>
+      <Table.Td data-label="State">
+        {job_state && <StateBadge state={job_state} />}
+        {drained_at && (
+          <Text size="xs" c="dimmed" data-testid="drained">
+            {Date.parse(drained_at) <= Date.now()
+              ? "in maintenance"
+              : `maintenance ${new Date(drained_at).toLocaleString()}`}
+          </Text>
+        )}
+      </Table.Td>
       <Table.Td data-label="Since" className="ty-number ty-right">
         {since && (
           <span title={new Date(since).toLocaleString()}>

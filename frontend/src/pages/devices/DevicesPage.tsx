@@ -5,6 +5,8 @@ import { Problem } from "../../components/Problem";
 import { usePageTitle } from "../../components/usePageTitle";
 import { kinds } from "../../lib/devices";
 import { DeviceTable } from "./DeviceTable";
+import { MaintenancePanel } from "./MaintenancePanel";
+import { ProjectsPanel } from "./ProjectsPanel";
 import { QueueTable } from "./QueueTable";
 
 /** Who holds what since when, and what waits for what and why, live. */
@@ -27,9 +29,11 @@ export function DevicesPage() {
       {devices.error && <Problem error={devices.error} onRetry={() => void devices.refetch()} />}
       {devices.isPending && <Skeleton height={160} />}
       {devices.data && kinds(devices.data).map((kind) => <DeviceTable key={kind.kind} kind={kind} />)}
+      {devices.data && <MaintenancePanel devices={devices.data} />}
       {queue.error && <Problem error={queue.error} onRetry={() => void queue.refetch()} />}
       {queue.isPending && <Skeleton height={120} />}
       {queue.data && <QueueTable queue={queue.data} />}
+      <ProjectsPanel />
     </Stack>
   );
 }

@@ -53,7 +53,7 @@ export function QueueTable({ queue }: { queue: Queue }) {
 }
 
 function Row({ waiting }: { waiting: Waiting }) {
-  const { job_id, job_name, message, retry_at, starts_at, since, priority } = waiting;
+  const { job_id, job_name, message, retry_at, starts_at, starts_by, since, priority } = waiting;
   return (
     <Table.Tr data-testid={`waiting-${job_id}`}>
       <Table.Td>
@@ -70,8 +70,9 @@ function Row({ waiting }: { waiting: Waiting }) {
           </Badge>
         )}
         {starts_at && (
-          <Text size="sm" c="dimmed" title="If every job takes as long as it declared, and none is added">
-            starts at {new Date(starts_at).toLocaleTimeString()} by what jobs have declared
+          <Text size="sm" c="dimmed" title="If every job takes as long as is expected, and none is added">
+            starts at {new Date(starts_at).toLocaleTimeString()} by{" "}
+            {starts_by === "learned" ? "what earlier jobs took" : "what jobs have declared"}
           </Text>
         )}
       </Table.Td>

@@ -69,6 +69,18 @@ export function AttemptsPanel({ job }: { job: Job }) {
                       </Table.Td>
                       <Table.Td style={WORDS} data-label="How it ended">
                         <Marked text={endOf(attempt) ?? NONE} />
+                        {attempt.preempted_for && (
+                          <Text size="xs">
+                            <LinkAnchor
+                              to="/jobs/$jobId"
+                              params={{ jobId: attempt.preempted_for }}
+                              fz="xs"
+                              data-testid="preempted-for"
+                            >
+                              The job that it made room for
+                            </LinkAnchor>
+                          </Text>
+                        )}
                       </Table.Td>
                       <Table.Td data-label="Telemetry">{arrival(attempt)}</Table.Td>
                       <Table.Td>

@@ -49,6 +49,11 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
               <b>{job.planned_by}</b> · {job.model} on {job.dataset} · {job.workers}{" "}
               {job.workers === 1 ? "worker" : "workers"} · batch {job.global_batch}
             </Text>
+            {job.spec.project && (
+              <Text size="sm" c="dimmed" data-testid="project">
+                · project {job.spec.project}
+              </Text>
+            )}
             <Owner of={job} />
             <RateBadge job={job} />
             {job.baseline_id && <Baseline of={job} id={job.baseline_id} />}

@@ -1,0 +1,41 @@
+"""Where the jobs of a race ran, so that its other jobs run there, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from backend.db.models import Attempt, Job, ServerRow
+from backend.races.order import race_of_key
+from backend.scheduler.place import Place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """Where the jobs of one race ran so far."""
+
+    devices: tuple[str, ...] = ()
+    """Those of this place, the first ones first."""
+    server: str | None = None
+    """The server at which its latest job was placed, as people call it, where that is another one which lives: the
+    race's other jobs wait for it."""
+
+
+def beside(session: Session, place: Place, keys: Iterable[str | None]) -> Mapping[str, Beside]:
+    """By race, of the races of jobs with these idempotency keys."""
+    races = {race for key in keys if (race := race_of_key(key)) is not None}
+    found = {}
+    for race in sorted(races):
+        query = select(Attempt.devices, Attempt.home, Attempt.called).join(Job)
+        mine = Job.idempotency_key.startswith(f"race {race} ", autoescape=True)
+        rows = session.execute(query.where(mine).order_by(Attempt.id)).all()
+        here = dict.fromkeys(place.device(home, device) for devices, home, _ in rows for device in devices)
+        server = None
+        if rows and place.shared and rows[-1].home not in {None, place.home}:
+            lives = select(ServerRow.called).where(ServerRow.home == rows[-1].home)
+            server = session.scalar(lives)
+        found[race] = Beside(devices=tuple(here), server=server)
+    return found

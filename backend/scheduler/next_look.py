@@ -1,0 +1,27 @@
+"""When a decision may become another one although nothing happens: time alone does it. No clock, no database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from backend.scheduler import victims
+
+if TYPE_CHECKING:
+    from backend.scheduler.decide import State
+
+
+def next_look(state: State) -> int | None:
+    """The next such moment (Unix, ns); None: there is none. A job that has just begun may be asked to make room later
+    (`victims.py`), and devices are drained from a moment on (`maintenance.py`)."""
+    if state.paused:
+        return None
+    moments = [*state.drained.values(), *state.emptied.values()]
+    if state.queued:
+        highest = max(job.priority for job in state.queued)
+        runs = {run.job_id: run for run in state.occupied.values()}.values()
+        moments += [
+            run.since_unix_ns + round(victims.SETTLED_S * 1e9)
+            for run in runs
+            if run.yields and not run.leaving and run.priority < highest
+        ]
+    return min((at for at in moments if at > state.now_unix_ns), default=None)
