@@ -88,7 +88,7 @@ class Launch:
     """What a rehearsal replays; None for a job that trains."""
     deadline_s: float = 600.0
     """How long anybody waits for anybody: slow imports and long steps included. Who dies is noticed at once; this
-    is for who lives and makes no progress."""
+    is for who lives and makes no progress: where workers drift, they wait for one another as long as one goes on."""
     record: bool = True
     """False: of telemetry only the steps' own times are kept, to measure what the rest costs."""
     checkpoints: Path | None = None

@@ -8,7 +8,7 @@ optimizers each worker's moments are of its own gradients. Learning rate, decay 
 none of them is applied twice. What a model writes to its own parameters is in it, too.
 Each worker's loss is the mean over its own samples. Batch statistics stay local, and worker 0 measures its own model.
 When all have ended, each takes what it has not taken yet, and all hold the same, to rounding. Who has ended waits for
-the others no longer than a launch's deadline (`Launch.deadline_s`, ten minutes).
+the others as long as one of them goes on.
 Bytes: those of the exchange in every step. Memory: one more copy of the parameters, and the difference that travels.
 Loses where an update is late by many steps, as with a slow link, and at the start of training, where papers 001 report
 that convergence suffers: updates of many workers add up to large steps, which a lower learning rate at first makes

@@ -179,7 +179,8 @@ class Shard:
             self._endpoint.send(peer, Header(Message.CAPTURED, self._endpoint.index, Lane.WORKER, cut))
 
     def _waits_from_now(self, room: Room) -> None:
-        if not room.home.waits:
+        """Where workers drift, from the last contribution: it is no reason to end that one of them is far behind."""
+        if not (room.home.lockstep and room.home.waits):
             room.first_arrival_s = time.monotonic()
 
     def overdue(self) -> str | None:

@@ -39,10 +39,29 @@ class Task(Protocol):
 
 def classification(model: nn.Module, inputs: Tensor, targets: Tensor) -> BatchLoss:
     """Cross-entropy of `model(inputs)` (n, classes, ...) and `targets` (n, ...), and the top-1 count; targets that are
-    IGNORED take part in neither."""
+    IGNORED take part in neither. Raises UserError for what is no such pair, in whatever batch it comes."""
     logits = model(inputs)
-    loss = functional.cross_entropy(logits, targets, reduction="sum", ignore_index=IGNORED)
+    try:
+        loss = functional.cross_entropy(logits, targets, reduction="sum", ignore_index=IGNORED)
+    except (IndexError, RuntimeError, TypeError, ValueError) as error:
+        if _are_scores(logits, targets) and not isinstance(error, IndexError):
+            raise
+        raise UserError(
+            "",
+            f"forward answered {_named(logits)}",
+            f"cross-entropy takes a score of each class for every target, and the targets are {_named(targets)}:"
+            f" {error}",
+            "Let forward answer (samples, classes, ...) for every batch, with as many classes as the targets name,"
+            " or write a `loss` of your own beside the model",
+        ) from error
     return BatchLoss(loss, (logits.argmax(1) == targets).sum())
+
+
+def _are_scores(logits: Any, targets: Tensor) -> bool:
+    """Whether their shapes are those of scores and targets."""
+    if not isinstance(logits, Tensor) or logits.ndim < 2:
+        return False
+    return logits.shape[:1] + logits.shape[2:] == targets.shape
 
 
 def weight(targets: Tensors) -> int:

@@ -27,7 +27,7 @@ from engine.inputs.entrypoint import check_directories, defaults
 from engine.inputs.reading import read
 from engine.inputs.source import Dataset, StagedSource
 from engine.inputs.task import Task, classification
-from engine.instrumentation.compiled import uncompiled
+from engine.instrumentation.compiled import regions, uncompiled
 from engine.instrumentation.own_hook import OwnHook
 from engine.instrumentation.raw_memory import notice
 from engine.instrumentation.uses import UseFinder, Uses, tensors_in
@@ -181,6 +181,10 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
             raise
         except Exception as error:
             module = "" if model is None else failed_in(model, error)
+            if model is not None and regions(model):
+                module = (
+                    f"{module and f'{module}, '}where what torch.compile has compiled runs as it was written"
+                )
             raise _fails(source, data, inputs, targets, error, module) from meta_error
     if task is classification and dataset.classes is not None and scores and min(scores) < dataset.classes:
         raise UserError(

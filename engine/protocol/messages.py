@@ -93,5 +93,7 @@ class Message(IntEnum):
     LEAVE = 32
     """A worker that drifts asks worker 0 whether a checkpoint is still to be made before it ends, and is told that none
     is [none]."""
+    GOES_ON = 33
+    """A worker that drifts tells another one that it has done the steps before `step` [none]."""
     STATE = 22
     """The trained value of a tensor that lives on a device, for worker 0 [the tensor]; unit = its position."""

@@ -101,7 +101,9 @@ class FsdpReplica(WrappedReplica):
 
     def begin_forward(self) -> None:
         super().begin_forward()
-        self._use.begin_forward()
+        # A loss that differentiates by itself may use parameters afterwards.
+        self._root.set_reshard_after_backward(False, recurse=False)
+        self._use.begin_forward(self._step)
 
     def end_forward(self) -> None:
         super().end_forward()
@@ -110,12 +112,13 @@ class FsdpReplica(WrappedReplica):
 
     def begin_backward(self, last: bool) -> None:
         super().begin_backward(last)
+        self._root.set_reshard_after_backward(True, recurse=False)
         self._use.begin_backward()
         if self._gradients is not None:
             self._gradients.begin_backward()
 
     def end_backward(self) -> None:
-        self._use.passed()
+        self._use.passed(self._departing)
         if self._departing:
             for name in self._use.end_backward():
                 self._parameters[name].grad = None

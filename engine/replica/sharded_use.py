@@ -21,8 +21,11 @@ from torch.nn import Parameter
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from engine.errors import TrainingError
+from engine.instrumentation.checksum import Turns
+from engine.instrumentation.compiled import regions
 from engine.instrumentation.own_hook import OwnHook
 from engine.instrumentation.uses import tensors_in
+from engine.replica.freed_reads import FreedReads
 from engine.replica.sharded_gradients import ShardedGradients
 
 _REMEDY = "Choose ddp, or another strategy"
@@ -139,6 +142,10 @@ class ShardedUse:
         """Backward passes so far."""
         self._order = 0
         """A checksum of the groups that have been entered in this step, one after another."""
+        self._reads = FreedReads(self._owner_of)
+        self._reading = False
+        self._is_compiled = bool(regions(model))
+        """Then what is computed within is not looked at: the compiler takes what looks for a reason to give up."""
         model.register_forward_pre_hook(OwnHook(self._enter))
         model.register_forward_hook(OwnHook(self._leave))
         for number, group in enumerate(groups):
@@ -148,8 +155,11 @@ class ShardedUse:
             if parameter.requires_grad:
                 parameter.register_hook(partial(_reached, name))
 
-    def begin_forward(self) -> None:
+    def begin_forward(self, step: int) -> None:
         self._entered = False
+        if step < Turns.FIRST and not self._is_compiled:
+            self._reads.__enter__()
+            self._reading = True
         self._before = {
             name: (p._version, p.untyped_storage())
             for name, p in self._model.named_parameters()
@@ -158,6 +168,9 @@ class ShardedUse:
 
     def end_forward(self) -> None:
         """The loss is computed. Raises TrainingError for what has been done in the pass."""
+        if self._reading:
+            self._reads.__exit__(None, None, None)
+            self._reading = False
         if self._originals is not None:  # in the first pass, what is computed anew in each lets go of them
             self._originals.check_left()
             self._originals = None
@@ -194,14 +207,17 @@ class ShardedUse:
                 for parameter in _held(part)[1:]:
                     self._whole[parameter] = parameter._version
 
-    def passed(self) -> None:
-        """A backward pass is over. Raises TrainingError for what was written in it."""
+    def passed(self, last: bool) -> None:
+        """A backward pass is over. Raises TrainingError for what was written in it, and after the step's `last` one
+        for a gradient that nobody has summed."""
         for name, parameter in self._model.named_parameters():
             if isinstance(parameter, DTensor):
                 self._check_part(name, parameter)
         for group in self._groups:
             for part in _parts(group):
                 for parameter in _held(part)[1:]:
+                    if last and parameter.grad is not None:
+                        raise _elsewhere(self._path(part))
                     if self._whole.get(parameter, parameter._version) != parameter._version:
                         raise TrainingError(
                             f"{self._path(part)} was written to in backward while `fsdp` had gathered it, and its"
@@ -273,6 +289,15 @@ class ShardedUse:
                     " choose ddp, or another strategy"
                 )
 
+    def _owner_of(self, tensor: Tensor) -> str | None:
+        """The name of the parameter whose memory, once gathered, this is."""
+        memory = tensor.untyped_storage()._cdata
+        for group in self._groups:
+            for part in _parts(group):
+                if any(whole.untyped_storage()._cdata == memory for whole in _held(part)[1:]):
+                    return self._path(part)
+        return None
+
     def _path(self, part: Any) -> str:
         """The name of a parameter that a group holds parts of."""
         owner, name = part._module_info.module, part._module_info.param_name
@@ -303,7 +328,11 @@ def _once_only(gradient: torch.Tensor) -> None:
 
 def _reached(name: str, gradient: object) -> None:
     """A backward pass comes to a part, where fully_shard leaves sums only."""
-    raise TrainingError(
+    raise _elsewhere(name)
+
+
+def _elsewhere(name: str) -> TrainingError:
+    return TrainingError(
         f"the loss depends on {name} outside of the module that owns it, where `fsdp` holds a part of it on each worker"
         f" (a function was given it as an argument, say): its gradient would be lost. Use it in its own module."
         f" {_REMEDY}"

@@ -14,6 +14,7 @@ from engine.axes.exchange import EXCHANGE
 from engine.consistency.policies import policy_of
 from engine.coordination.agreement import Agreement
 from engine.coordination.gather import Gather
+from engine.coordination.going import Going
 from engine.coordination.team import Team
 from engine.exchange.base import Exchange, Surroundings
 from engine.exchange.native import join_process_group
@@ -101,7 +102,9 @@ class Assembly:
         self.stop = Stop(base.endpoint, workers) if drifts(launch.consistency) else None
         if self.stop is not None:
             self._worker_lane.add(self.stop.kinds, self.stop)
-        self.meeting = meeting_of(launch, base.endpoint, self.rank)
+        self._going = Going(base.endpoint, rank=self.rank, workers=workers, deadline_s=launch.deadline_s)
+        self._worker_lane.add(self._going.kinds, self._going)
+        self.meeting = meeting_of(launch, base.endpoint, self.rank, self._going.last_s)
         """For a word about checkpoints."""
         if self.meeting is not None:
             self._worker_lane.add(self.meeting.kinds, self.meeting)
@@ -174,6 +177,7 @@ class Assembly:
         for lane in (self._worker_lane, self._server_lane):
             lane.expect(choice.unit for choice in choices.values())
         versions = self.versions = Versions(len(everything), launch.deadline_s + PATIENCE_S)
+        versions.while_going(self._going.last_s)
         base.endpoint.on_failure(versions.fail)
         if base.party.shard is not None:
             shard = make_shard(
@@ -265,14 +269,21 @@ class Assembly:
         return step
 
     def begins(self) -> Callable[[int], None]:
-        """Told of each step: with which random states it begins, where servers record what their updates consist of."""
-        launch, base = self._launch, self._base
-        served = drifts(launch.consistency) and not unwaited(launch.consistency)
-        if not (served and launch.job.telemetry.updates):
+        """Told of each step, where workers drift: that this one goes on, and with which random states it begins, where
+        servers record what their updates consist of."""
+        launch, base, going = self._launch, self._base, self._going
+        if not drifts(launch.consistency):
             return lambda step: None
+        if unwaited(launch.consistency) or not launch.job.telemetry.updates:
+            return going.begins
         record = RandomRecord(launch.random_states(self.rank, base.incarnation), self.device)
         base.at_the_end.callback(record.close)
-        return record.add
+
+        def begins(step: int) -> None:
+            going.begins(step)
+            record.add(step)
+
+        return begins
 
     def _agreed(self, model: nn.Module) -> frozenset[str]:
         """Parameters that this worker holds alike with others in the same step: all, or those that are not trained

@@ -71,8 +71,9 @@ class Held:
         return [each for each in dict.fromkeys(self.exchanges.values()) if isinstance(each, Resumes)]
 
 
-def meeting_of(launch: Launch, endpoint: Endpoint, rank: int) -> Meeting | None:
-    """Where worker `rank` meets the others for a word about checkpoints; None: the job has none."""
+def meeting_of(launch: Launch, endpoint: Endpoint, rank: int, going_s: Callable[[], float]) -> Meeting | None:
+    """Where worker `rank` meets the others for a word about checkpoints; None: the job has none. `going_s`: see
+    Meeting."""
     if not launch.has_cuts:
         return None
     return Meeting(
@@ -81,6 +82,7 @@ def meeting_of(launch: Launch, endpoint: Endpoint, rank: int) -> Meeting | None:
         workers=launch.job.cluster.workers,
         shards=[home_of(launch, shard) for shard in launch.cut_shards],
         deadline_s=launch.deadline_s + PATIENCE_S,
+        going_s=going_s,
     )
 
 

@@ -10,7 +10,7 @@ workers wait for one another, all after the same one, which none of them has beg
 in the middle of a step waits for. Each tells every shard how many steps it has contributed, and goes on when the shard
 has captured. Nothing is under way then: a contribution to an earlier step is in what is captured, and none to a later
 one. Cost: all wait for the slowest one's step. Who has done all steps says so to worker 0, and waits until all have, or
-for a cut: nobody has left before.
+for a cut: nobody has left before. He waits for as long as others go on (`engine/coordination/going.py`).
 """
 
 from __future__ import annotations
@@ -47,13 +47,22 @@ class Meeting:
     kinds = (Message.WORD, Message.CAPTURED, Message.PAUSE, Message.LEAVE)
 
     def __init__(
-        self, endpoint: Sender, *, rank: int, workers: int, shards: Collection[int], deadline_s: float
+        self,
+        endpoint: Sender,
+        *,
+        rank: int,
+        workers: int,
+        shards: Collection[int],
+        deadline_s: float,
+        going_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`shards`: the parties that have some."""
+        """`shards`: the parties that have some. `going_s()`: when another worker was last heard to go on, on the
+        monotonic clock."""
         self._endpoint = endpoint
         self._rank = rank
         self._workers = workers
         self._shards = shards
+        self._going_s = going_s
         self._number = 0
         """Of the next word: all workers count alike."""
         self._arrived: Arrivals[tuple[int, int, int], bytes] = Arrivals(deadline_s)
@@ -160,12 +169,13 @@ class Meeting:
         return self._pause is None
 
     def _wait(self, there: Callable[[], bool], look: Callable[[], None], others: set[int]) -> None:
-        end = time.monotonic() + self._arrived.deadline_s
-        while not self._arrived.wait(there, LOOK_S):
-            if time.monotonic() > end:
+        began_s, deadline_s = time.monotonic(), self._arrived.deadline_s
+        while not self._arrived.wait(there, min(LOOK_S, deadline_s)):
+            if time.monotonic() > max(began_s, self._going_s()) + deadline_s:
                 missing = ", ".join(f"worker {rank}" for rank in sorted(others - self._done))
                 raise TimeoutError(
-                    f"{missing} did not come to an end of training within {self._arrived.deadline_s:.0f} s"
+                    f"{missing} did not come to an end of training, and nobody went on with it for"
+                    f" {deadline_s:.0f} s"
                 )
             look()
 

@@ -28,6 +28,12 @@ class Versions:
         self._failure: BaseException | None = None
         self._deadline_s = deadline_s
         self._overdue: Callable[[], str | None] = lambda: None
+        self._going_s: Callable[[], float] = lambda: 0.0
+
+    def while_going(self, last_s: Callable[[], float]) -> None:
+        """Wait for as long as somebody makes progress: the deadline counts from `last_s()`, when that was last heard,
+        on the monotonic clock."""
+        self._going_s = last_s
 
     def watch(self, overdue: Callable[[], str | None]) -> None:
         """Ask `overdue` while waiting: a shard in this process knows who is missing before its workers give up."""
@@ -63,14 +69,14 @@ class Versions:
         Raises the failure that ended the exchange, or TimeoutError naming the unit and, by `missing(unit)`, who
         should have sent it.
         """
-        end = time.monotonic() + self._deadline_s
+        began_s = time.monotonic()
         with self._changed:
             self._needed, self._last = version, units[0].index
             self._awaited = {u.index: u for u in units if self._version[u.index] < version}
             while self._awaited:
                 if self._failure is not None:
                     raise self._failure
-                left = end - time.monotonic()
+                left = max(began_s, self._going_s()) + self._deadline_s - time.monotonic()
                 if left <= 0:
                     late = next(iter(self._awaited.values()))
                     raise TimeoutError(

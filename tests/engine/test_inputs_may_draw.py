@@ -104,6 +104,40 @@ class OwnPython(Data):
         return self.values[index] * random.Random(index).choice((1, 2)), 0
 
 
+class OwnTwice(Data):
+    def __getitem__(self, index: int) -> Any:
+        own = torch.Generator().manual_seed(index)
+        return torch.rand(
+            3,
+            generator=own,
+        ).normal_(0.0, 2.0, generator=own), torch.randn(len(self.values), generator=own)
+
+
+class OwnAndShared(Data):
+    def __getitem__(self, index: int) -> Any:
+        own = torch.Generator().manual_seed(index)
+        return torch.rand(3, generator=own) + torch.randn(3), 0
+
+
+class OwnAndImports(Data):
+    def __getitem__(self, index: int) -> Any:
+        from numpy.random import default_rng, rand  # noqa: PLC0415
+
+        return self.values[index] * default_rng(index).normal() * rand(), 0
+
+
+class OwnAndInPlace(Data):
+    def __getitem__(self, index: int) -> Any:
+        own = np.random.default_rng(index)
+        return [torch.empty(3).normal_(mean) for mean in own.uniform(size=3)], 0
+
+
+class OwnAndNamed(Data):
+    def __getitem__(self, index: int) -> Any:
+        own = random.Random(index)
+        return list(map(noisy, (own.random(), 1.0), (1.0, own.random()))), 0
+
+
 class Sampled(Data):
     """Names of its own that are those of functions which draw."""
 
@@ -123,6 +157,10 @@ DRAW: dict[str, tuple[Callable[[], Any], str]] = {
     "a function by another name": (Renamed, "Renamed.__getitem__ names noisy"),
     "a function that it imports by another name": (ImportsFunction, "ImportsFunction.__getitem__ names rand"),
     "a method that makes another tensor": (Methods, "Methods.__getitem__ names bernoulli"),
+    "own and shared ones": (OwnAndShared, "OwnAndShared.__getitem__ names randn"),
+    "own ones and what it imports": (OwnAndImports, "OwnAndImports.__getitem__ names rand"),
+    "own ones and a tensor's method": (OwnAndInPlace, "OwnAndInPlace.__getitem__ names normal_"),
+    "own ones and a function that it hands on": (OwnAndNamed, "OwnAndNamed.__getitem__ names noisy"),
     "one behind many parts": (lambda: ConcatDataset([*(Listed() for _ in range(12)), Flipped()]), "Flipped"),
     "more than is looked at": (
         lambda: ConcatDataset([Listed() for _ in range(80)]),
@@ -135,6 +173,7 @@ DRAW_NONE: dict[str, Callable[[], Any]] = {
     "a list": lambda: [(torch.zeros(3), 0)] * 5_000,
     "what draws when it is made": Data,
     "a generator of torch's": OwnTorch,
+    "a generator of torch's in several calls": OwnTwice,
     "one of NumPy's": OwnNumpy,
     "one of Python's": OwnPython,
     "names": Sampled,

@@ -13,6 +13,8 @@ from tests.jobs import distance, job, run, succeed
 
 pytestmark = pytest.mark.usefixtures("gang_lane")
 
+ONE_GROUP: dict[str, Any] = {"strategy": {"name": "fsdp", "options": {"group_bytes": 1_000_000}}}
+
 
 def spec_of(how: str, **changes: Any) -> Any:
     """Every layer is a group of its own."""
@@ -44,6 +46,7 @@ def spec_of(how: str, **changes: Any) -> Any:
         ("data", "second.weight was written to while `fsdp` held a part"),
         ("kept", "second.weight: something other than the module"),
         pytest.param("kept_view", "second.weight: something other than the module", marks=pytest.mark.soak),
+        ("read_later", "first.weight is read after `fsdp` has given up the whole of it"),
         ("given", "outside of the module that owns it, where `fsdp` holds a part"),
         ("read", "use parameters in their own module only"),
         ("swapped", "second.weight has been replaced by another tensor"),
@@ -82,14 +85,19 @@ def test_a_transformer_that_goes_another_way_in_evaluation_is_named(tmp_path: Pa
     assert logs.count("warning: encoder: `fsdp` gathers these transformer layers") == 2, "each worker says it"
 
 
-def test_what_replaces_gathered_parameters_trains(tmp_path: Path) -> None:
-    """The remedy of the refusal: one group holds all."""
-    changes: dict[str, Any] = {
-        "strategy": {"name": "fsdp", "options": {"group_bytes": 1_000_000}},
-        "training": {"steps": 5, "precision": "float64"},
-    }
-    found = succeed(spec_of("swapped", **changes), tmp_path)
-    assert distance(found.state, plain.train(spec_of("swapped", **changes), 2)) <= 1e-11
+@pytest.mark.parametrize("how", ["swapped", "sharpness"])
+def test_what_replaces_gathered_parameters_trains(how: str, tmp_path: Path) -> None:
+    """The remedy of the refusal: one group holds all. Where the loss differentiates first, it still has them after."""
+    changes: dict[str, Any] = {**ONE_GROUP, "training": {"steps": 5, "precision": "float64"}}
+    found = succeed(spec_of(how, **changes), tmp_path)
+    assert distance(found.state, plain.train(spec_of(how, **changes), 2)) <= 1e-11
+
+
+def test_a_gradient_that_nobody_sums_is_refused(tmp_path: Path) -> None:
+    """Of parameters that are gathered still, in a loss to which the model's own call contributes none."""
+    end = run(spec_of("by_hand", **ONE_GROUP), tmp_path).end
+    assert end.status == "failed"
+    assert "the loss depends on first.weight outside of the module that owns it" in end.reason
 
 
 def test_a_gradient_that_comes_in_parts_is_refused(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class Net(nn.Module):
         self.calls = 0
         self.first = nn.Linear(64, 24)
         self.second = nn.Linear(24, 24)
-        self.third = nn.Linear(24, 24) if how in ("order", "rare") else self.second
+        self.third = nn.Linear(24, 24) if how in ("order", "rare", "sharpness") else self.second
         self.last = nn.Linear(24, 10)
         self.kept: object = None
         if how == "kept":
@@ -60,6 +60,8 @@ class Net(nn.Module):
             self.first.weight.register_hook(lambda grad: 0.5 * grad)
         if how == "node":
             self.first.register_forward_pre_hook(self._halve)
+        if how == "read_later":
+            self.first.register_forward_hook(self._keep)
         if how == "thaw":
             self.first.requires_grad_(False)
         if how in ("write_part_backward", "write_whole_backward"):
@@ -70,6 +72,9 @@ class Net(nn.Module):
         if self.kept is None and torch.is_grad_enabled():
             self.kept = node = torch.autograd.graph.get_gradient_edge(module.weight).node
             node.register_prehook(lambda grads: tuple(0.5 * grad for grad in grads))
+
+    def _keep(self, module: nn.Linear, *_: object) -> None:
+        self.kept = module.weight.t()
 
     def _shrink(self, module: nn.Linear, *_: object) -> None:
         with torch.no_grad():
@@ -101,7 +106,7 @@ class Net(nn.Module):
             self.second.weight.detach().numpy()[...] *= 0.9
         if late and self.how in ("order", "sizes") and int(x.abs().sum() * 1000) % 2:
             return torch.tanh(self.third(x))
-        if self.how == "rare" and self.calls % 2:
+        if self.how == "sharpness" or (self.how == "rare" and self.calls % 2):
             x = x + self.third(x)
         if self.how == "reentrant":
             x = checkpoint(self.second, x, use_reentrant=True)
@@ -110,7 +115,7 @@ class Net(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         self.calls += self.training
         logits: Tensor = self.last(self.features(x))
-        return logits
+        return logits if not isinstance(self.kept, Tensor) else logits * self.kept.square().mean()
 
 
 def model(how: str) -> nn.Module:
@@ -127,4 +132,15 @@ def loss(model: Net, inputs: Tensor, targets: Tensor) -> tuple[Tensor, None]:
         return functional.cross_entropy(logits, targets, reduction="sum") + grad.square().sum(), None
     else:
         logits = model(inputs)
-    return functional.cross_entropy(logits, targets, reduction="sum"), None
+    found = functional.cross_entropy(logits, targets, reduction="sum")
+    if model.how in ("sharpness", "by_hand") and torch.is_grad_enabled():
+        parameters = dict(model.named_parameters())
+        gradients = torch.autograd.grad(found, list(parameters.values()))
+        if model.how == "by_hand":
+            return torch.stack(
+                [(p * g).sum() for p, g in zip(parameters.values(), gradients, strict=True)]
+            ).sum(), None
+        others = {n: p + 0.05 * g for (n, p), g in zip(parameters.items(), gradients, strict=True)}
+        logits = torch.func.functional_call(model, others, (inputs,))
+        found = functional.cross_entropy(logits, targets, reduction="sum")
+    return found, None
