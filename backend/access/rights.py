@@ -95,6 +95,15 @@ LEAST: Mapping[str, Role] = {
     "add_members": "member",
     "cancel_race": "member",
     "delete_race": "member",
+    # be told, and what one's own jobs are given
+    "list_webhooks": "member",
+    "add_webhook": "member",
+    "remove_webhook": "member",
+    "try_webhook": "member",
+    "list_deliveries": "member",
+    "list_secrets": "member",
+    "keep_secret": "member",
+    "remove_secret": "member",
     # say who may
     "list_users": "admin",
     "add_user": "admin",

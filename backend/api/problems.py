@@ -117,7 +117,9 @@ def _from_pydantic(entry: Mapping[str, Any], *, hidden: bool) -> FieldProblem:
     if isinstance(cause, UserError):
         return field_problem(cause)
     where, *path = [str(part) for part in entry["loc"]]
-    value = None if hidden or entry["type"] == "missing" else _plain(entry.get("input"))
+    value = None if entry["type"] == "missing" else "(not repeated)" if hidden else _plain(entry.get("input"))
+    if hidden:  # names that we do not know are the sender's, too
+        path = [] if entry["type"] == "extra_forbidden" else path[:1]
     if entry["type"] == "json_invalid":
         return FieldProblem(
             field="",
@@ -127,7 +129,7 @@ def _from_pydantic(entry: Mapping[str, Any], *, hidden: bool) -> FieldProblem:
         )
     rule = entry["msg"][:1].lower() + entry["msg"][1:]
     return FieldProblem(
-        field=".".join(path if not hidden else path[:1]) or ("" if where == "body" else where),
+        field=".".join(path) or ("" if where == "body" else where),
         value=value,
         rule=rule,
         remedy=_REMEDY.get(entry["type"], "Correct the value; /api/v1/openapi.json says what is expected"),

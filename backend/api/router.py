@@ -22,10 +22,12 @@ from backend.api import (
     profiles,
     races,
     scrape,
+    secrets,
     session,
     starts,
     telemetry,
     templates,
+    webhooks,
 )
 from backend.api.body import check_body
 from backend.api.numbers import check_numbers
@@ -49,6 +51,8 @@ ROUTERS = (
     scrape.router,
     notices.router,
     people.router,
+    webhooks.router,
+    secrets.router,
     ingest.router,
     session.router,
     health.router,

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "token": "tokens:token",
     "users": "people:users",
     "tokens": "people:tokens",
+    "secrets": "secrets:secrets",
     "audit": "people:audit",
     "submit": "jobs:submit",
     "list": "jobs:list_jobs",

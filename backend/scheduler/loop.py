@@ -29,7 +29,7 @@ from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Demand, Inventory, Occupant, Refuse, Start, Wait, decide
 from backend.scheduler.drain import Drain
 from backend.scheduler.membership import QUEUE, LeaseLostError
-from backend.scheduler.start import Starter
+from backend.scheduler.start import OpenSecrets, Starter, no_secrets
 
 POLL_S = 0.2
 STOP_S = 15.0
@@ -54,16 +54,17 @@ class Scheduler:
         data_dir: Path,
         url: str,
         paused: bool = False,
+        secrets: OpenSecrets = no_secrets,
     ) -> None:
         """`membership` begins and ends with the scheduler. `data_dir` receives the attempts' directories; `url` is this
         server's address, for telemetry. While `paused` nothing is placed; attempts of an earlier life are followed as
-        ever."""
+        ever. `secrets` opens a user's for a job of theirs."""
         self.inventory = inventory
         self._paused = paused
         self._database = database
         self._executor = executor
         self._membership = membership
-        self._starter = Starter(database, executor, membership, data_dir.absolute(), url)
+        self._starter = Starter(database, executor, membership, data_dir.absolute(), url, secrets)
         self._drain = Drain(url)
         self._queue = snapshot.Queue()
         self._url = url

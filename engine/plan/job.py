@@ -19,6 +19,7 @@ from engine.plan.overrides import Override
 from engine.plan.rehearsal import RehearsalSpec
 from engine.plan.restarts import check_restarts
 from engine.plan.retry import RetrySpec
+from engine.plan.secrets import check_names
 from engine.plan.telemetry import TelemetrySpec
 from engine.plan.units_of_measure import LARGEST, LEAST_RATE_BPS, format_rate, parse_duration, parse_rate
 from engine.plan.updates import OptimizerSpec, ScheduleSpec
@@ -329,6 +330,9 @@ class JobSpec:
     """What happens when it fails."""
     checkpoint: CheckpointSpec = CheckpointSpec()
     """Whether, and how often, its state is saved for another attempt to go on from."""
+    secrets: tuple[str, ...] = ()
+    """Names of secrets that the server keeps for whoever submits the job. Its processes, and nobody else's, find each
+    in the environment variable of that name."""
     priority: int = 0
     """Higher runs first; equal priorities run by age."""
     duration_s: float | None = None
@@ -339,6 +343,7 @@ class JobSpec:
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > 200:
             raise UserError("name", self.name, "must have 1 to 200 characters", "Give the job a short name")
+        check_names(self.secrets)
         if self.fidelity == "simulate":
             rule = "not available: simulation is not built yet"
             raise UserError("fidelity", self.fidelity, rule, "Use train or rehearse")
