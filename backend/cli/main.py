@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "token": "tokens:token",
     "users": "people:users",
     "tokens": "people:tokens",
+    "secrets": "secrets:secrets",
     "audit": "people:audit",
     "maintenance": "maintenance:maintenance",
     "projects": "projects:projects",

@@ -181,6 +181,16 @@ def new_database(migrated_url: Callable[[], str]) -> Iterator[Database]:
 
 
 @pytest.fixture
+def small_database(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Database]:
+    """A SQLite database without a row."""
+    file = tmp_path_factory.mktemp("database") / migrated.name
+    shutil.copy(migrated, file)
+    database = Database(sqlite_url(file))
+    yield database
+    database.close()
+
+
+@pytest.fixture
 def house(
     server_lane: None, tmp_path: Path, migrated_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[House]:
