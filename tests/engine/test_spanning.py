@@ -104,6 +104,7 @@ def test_gangs_at_two_addresses_share_no_folder_and_train_what_one_does(tmp_path
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("gang_lane")
 def test_two_hosts_with_private_files_train_what_one_machine_does(tmp_path: Path) -> None:
     """Each host is a network namespace behind a shaped link, and a mount namespace in which the test's folder, which
     is where its temporary files go, too, is its own."""
