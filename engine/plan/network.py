@@ -32,6 +32,10 @@ class NetworkSpec:
     """Rates of the hosts one by one, where they differ. Needs `hosts`; takes the place of `rate`."""
     latency: str | None = None
     """Delay of every way from one host to another, as `0.1ms`. Needs `hosts`, and a kernel with netem."""
+    trusted: bool = False
+    """Whether the network between machines is private: nobody else hears or changes what travels there. A job whose
+    parties live on several machines needs that, since what they send one another is authenticated when they connect,
+    but not encrypted."""
 
     def __post_init__(self) -> None:
         if self.rate is not None:
