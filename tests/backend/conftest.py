@@ -16,11 +16,11 @@ from backend.db import Database
 from backend.db.engine import sqlite_file, sqlite_url
 from backend.db.models import Attempt
 from backend.executors import local, process
-from backend.services import describing
+from backend.services import describing, drawing
 from backend.services.racing import Racing
 from backend.settings import Settings
 from tests import databases
-from tests.backend import warm
+from tests.backend import warm, warm_drawing
 from tests.backend.guarded import application, browser
 from tests.backend.house import House
 from tests.backend.live_server import LiveServer
@@ -61,6 +61,15 @@ def warm_descriptions(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.node.path.stem not in STARTED_ANEW:
             patch.setattr(describing, "subprocess", warm.PROGRAMS)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Figures are drawn in forks of a process that has loaded what draws."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.path.stem != "test_drawing":
+            patch.setattr(drawing, "get_context", lambda _: warm_drawing.CONTEXT)
         yield
 
 
