@@ -82,7 +82,7 @@ def test_what_was_given_and_taken(guarded: FastAPI) -> None:
     assert boss.post("/api/v1/users", json={"name": "ola"}).status_code == 409
     boss.delete(f"/api/v1/tokens/{made['id']}")
     boss.delete("/api/v1/users/ola")
-    nothing = dict.fromkeys(("role", "former_role", "user", "name", "scope", "expires_at"))
+    nothing = dict.fromkeys(("role", "former_role", "user", "name", "scope", "for_job", "expires_at"))
     token = nothing | {"user": "ola", "name": "laptop", "scope": "viewer", "expires_at": made["expires_at"]}
     assert [entry["details"] for entry in entries(guarded)[:6]] == [
         nothing | {"role": "viewer"},
