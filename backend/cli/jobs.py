@@ -184,8 +184,9 @@ def show(job_id: Id, url: Url = None, as_json: AsJson = False) -> None:
             out(
                 f"note           attempt {attempt.number} goes on from the checkpoint of step {attempt.resumed_step}"
             )
-        if attempt.state == "preempting" and attempt.preempted_for is not None:
-            out(f"note           attempt {attempt.number} makes room for the job {attempt.preempted_for}")
+        if attempt.preempted_for is not None:
+            verb = "makes" if attempt.state == "preempting" else "made"
+            out(f"note           attempt {attempt.number} {verb} room for the job {attempt.preempted_for}")
         for text in [*(one.text for one in attempt.lost), *(one.text for one in attempt.dropped)]:
             out(f"note           {text}")
     out(f"\n{job.plan.text}")

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from backend.db import models
 from backend.figures import rolled
 from backend.figures.facts import known
+from backend.lifecycle import State
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
 from backend.services import dropped, plans, speed_ups
@@ -203,7 +204,8 @@ def show_attempt(session: Session, row: models.Attempt) -> schema.Attempt:
         device_models=row.device_models,
         exit_code=row.exit_code,
         sealed=row.sealed,
-        preempted_for=row.preempted_for,
+        # It may have ended otherwise before it could make room.
+        preempted_for=row.preempted_for if row.state in {State.PREEMPTING, State.PREEMPTED} else None,
         resumed_step=rolled.resumed_step(session, row.id),
         started_at=moment_or_none(row.started_unix_ns),
         ended_at=moment_or_none(row.ended_unix_ns),

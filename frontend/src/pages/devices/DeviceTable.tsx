@@ -25,7 +25,7 @@ export function DeviceTable({ kind }: { kind: DeviceKind }) {
             <Table.Tr>
               <Table.Th w="30%">Device</Table.Th>
               <Table.Th>Held by</Table.Th>
-              <Table.Th w={120}>State</Table.Th>
+              <Table.Th w={170}>State</Table.Th>
               <Table.Th w={140} className="ty-right">
                 Since
               </Table.Th>
@@ -90,8 +90,8 @@ function Row({ device }: { device: Device }) {
         {drained_at && (
           <Text size="xs" c="dimmed" data-testid="drained">
             {Date.parse(drained_at) <= Date.now()
-              ? "in maintenance"
-              : `maintenance ${new Date(drained_at).toLocaleString()}`}
+              ? "out of use"
+              : `out of use from ${new Date(drained_at).toLocaleString()}`}
           </Text>
         )}
       </Table.Td>

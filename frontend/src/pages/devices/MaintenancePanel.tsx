@@ -84,7 +84,7 @@ function Row({ one, admin }: { one: Maintenance; admin: boolean }) {
         ))}
         <Text size="xs" c="dimmed">
           {holders.length === 0
-            ? "nobody any more"
+            ? "nobody"
             : makes_room
               ? "makes room, if it has checkpoints"
               : "ends as ever"}

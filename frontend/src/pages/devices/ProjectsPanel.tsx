@@ -140,7 +140,7 @@ function PutProject() {
           <NumberInput
             key={kind}
             size="xs"
-            w={110}
+            w={135}
             label={`${title} at most`}
             placeholder="no limit"
             min={0}
