@@ -256,8 +256,7 @@ class JobSpec:
     checkpoint: CheckpointSpec = CheckpointSpec()
     """Whether, and how often, its state is saved for another attempt to go on from."""
     secrets: tuple[str, ...] = ()
-    """Names of secrets that the server keeps for whoever submits the job. Its processes, and nobody else's, find each
-    in the environment variable of that name."""
+    """Names of secrets of whoever submits it: its processes find each in the environment variable of that name."""
     priority: int = 0
     """Higher runs first; equal priorities run by age."""
     project: str | None = None
