@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 import socket
-from ipaddress import ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from backend.access import addresses
@@ -103,6 +103,12 @@ class Settings(BaseSettings):
     the job's figures stay. None: nothing goes by itself."""
     audit_days: float = Field(default=365.0, ge=LEAST_DAYS, le=36_500)
     """After so many days an entry of the audit log goes."""
+    webhook_networks: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses or networks, with commas between them, that webhooks may reach though they are not public, as
+    `10.1.0.0/16`. Whoever may make webhooks then reaches them through this server."""
+    secrets_key_file: Path | None = None
+    """The file with the key by which secrets and the addresses of webhooks are encrypted; it is made where it is not
+    there. None: `secrets.key` in data_dir. Servers that share a database need one key."""
     notices_kept: int = Field(default=100_000, ge=1)
     """How many notices a page that was away may ask for again."""
 
@@ -118,7 +124,7 @@ class Settings(BaseSettings):
     def _check_token(cls, token: SecretStr | None) -> SecretStr | None:
         return None if token is None else SecretStr(tokens.checked(token.get_secret_value()))
 
-    @field_validator("allowed_hosts", "proxies", mode="before")
+    @field_validator("allowed_hosts", "proxies", "webhook_networks", mode="before")
     @classmethod
     def _split(cls, given: Any) -> Any:
         """`a,b` as people write it, or a list in JSON."""
@@ -126,9 +132,9 @@ class Settings(BaseSettings):
             return given
         return tuple(name for part in given.split(",") if (name := part.strip(' []"')))
 
-    @field_validator("proxies")
+    @field_validator("proxies", "webhook_networks")
     @classmethod
-    def _check_proxies(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_networks(cls, given: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         """A network by its first address, whichever of it was written (`10.0.0.1/8`): uvicorn knows no other."""
         found = []
         for proxy in given:
@@ -136,7 +142,9 @@ class Settings(BaseSettings):
                 network = ip_network(proxy, strict=False)
             except ValueError:
                 rule = "is neither an address nor a network"
-                raise UserError("proxies", proxy, rule, "Examples: 127.0.0.1, 10.0.0.0/8") from None
+                raise UserError(
+                    str(info.field_name), proxy, rule, "Examples: 127.0.0.1, 10.0.0.0/8"
+                ) from None
             found.append(str(network) if "/" in proxy else proxy)
         return tuple(found)
 
@@ -180,6 +188,16 @@ class Settings(BaseSettings):
     def for_others(self) -> bool:
         """Whether other machines are meant to reach the server."""
         return self.insecure or self.asks
+
+    @property
+    def reached(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """What webhooks may reach though it is not public."""
+        return tuple(ip_network(network) for network in self.webhook_networks)
+
+    @property
+    def key_file(self) -> Path:
+        """Where the key of secrets is."""
+        return self.secrets_key_file or self.data_dir / "secrets.key"
 
     @property
     def hosts(self) -> frozenset[str]:

@@ -23,7 +23,7 @@ import hashlib
 import json
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from engine.plan.serde import from_plain, to_plain
 from engine.plan.units import cut
 from engine.profile import Profile, profile_of
 from engine.regular import PRIVATE, read_regular, write_whole
+from engine.spanning import check_places, rendezvous_url
 from engine.transport.plane import DataPlaneChoice, asked
 
 _TOKEN = "mesh-token"
@@ -96,15 +97,29 @@ class Launch:
     directory."""
     data_plane: DataPlaneChoice = "python"
     """Who moves the bytes of its processes, as asked for: see `engine/transport/plane.py`."""
+    addresses: tuple[str, ...] = ()
+    """Of each party, in their order: the address of its host at which it listens and is reached. Parties with the same
+    one live on one host; hosts share no folder (`engine/spanning.py`). Empty: all live on this machine."""
+    port: int | None = None
+    """Where the first party listens for the rendezvous, at its address; None: all live on this machine."""
 
     def __post_init__(self) -> None:
         if (self.profile is None) == (self.job.fidelity == "rehearse"):
             raise ValueError("a rehearsal, and nothing else, has a profile: make launches with `prepare`")
+        check_places(self.addresses, self.port, parties=len(self.parties), job=self.job, plan=self.plan)
 
     @property
     def parties(self) -> tuple[Party, ...]:
         """Every process of the attempt."""
-        return parties(self.plan, self.job.cluster.workers, self.job.network.hosts)
+        found = parties(self.plan, self.job.cluster.workers, self.job.network.hosts)
+        if len(self.addresses) != len(found):  # none, or a launch that is refused
+            return found
+        hosts = {address: f"host{i}" for i, address in enumerate(dict.fromkeys(self.addresses))}
+        return tuple(replace(one, host=hosts[self.addresses[one.index]]) for one in found)
+
+    def parties_at(self, address: str | None) -> tuple[Party, ...]:
+        """Those that the gang at this address starts; None: all."""
+        return tuple(p for p in self.parties if address is None or self.addresses[p.index] == address)
 
     @property
     def consistency(self) -> Consistency:
@@ -119,6 +134,8 @@ class Launch:
     @property
     def rendezvous(self) -> str:
         """Where the processes find one another."""
+        if self.port is not None:
+            return rendezvous_url(self.addresses[0], self.port)
         return f"file://{self.directory / 'rendezvous'}"
 
     def log(self, party: Party) -> Path:
@@ -219,11 +236,17 @@ class Launch:
         """A worker's figures: the last thing that it writes, so a worker without them has not finished."""
         return self.result / ("summary.json" if rank == 0 else f"summary-{rank}.json")
 
-    def write(self) -> None:
-        """Create the directory and write `launch.json`."""
+    def write(self, token: bytes | None = None) -> None:
+        """Create the directory and write `launch.json`. `token`: the one that the attempt has on another host; a new
+        one unless given."""
         for name in ("logs", "errors", "lost", "joined", "spool", "result"):
             (self.directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        data = {
+        write_json(self.directory / "launch.json", self.to_dict())
+        write_whole(self.directory / _TOKEN, token or secrets.token_bytes(32))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the directory, which is each host's own; for `from_dict`."""
+        return {
             "attempt": self.attempt,
             "job": to_plain(self.job),
             "peer": isinstance(self.plan, Wrapper),
@@ -236,9 +259,9 @@ class Launch:
             "data_plane": self.data_plane,
             "checkpoints": None if self.checkpoints is None else str(self.checkpoints),
             "profile": to_plain(self.profile),
+            "addresses": list(self.addresses),
+            "port": self.port,
         }
-        write_json(self.directory / "launch.json", data)
-        write_whole(self.directory / _TOKEN, secrets.token_bytes(32))
 
     def token(self) -> bytes:
         """What proves to the attempt's other processes that one belongs to them (`engine/transport/greeting.py`)."""
@@ -247,7 +270,11 @@ class Launch:
     @classmethod
     def read(cls, directory: Path) -> Launch:
         """Read `launch.json` of an attempt's directory."""
-        data = json.loads((directory / "launch.json").read_text(encoding="utf-8"))
+        return cls.from_dict(json.loads((directory / "launch.json").read_text(encoding="utf-8")), directory)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], directory: Path) -> Launch:
+        """What `to_dict` says, of the attempt's directory on this host."""
         return cls(
             attempt=data["attempt"],
             job=from_plain(JobSpec, data["job"]),
@@ -260,6 +287,8 @@ class Launch:
             record=data["record"],
             data_plane=asked(data.get("data_plane", "python")),  # an older version's attempt says nothing
             checkpoints=None if data.get("checkpoints") is None else Path(data["checkpoints"]),
+            addresses=tuple(data.get("addresses", ())),
+            port=data.get("port"),
             profile=None if data["profile"] is None else from_plain(Profile, data["profile"]),
         )
 
@@ -275,10 +304,13 @@ def prepare(
     devices: tuple[str, ...] | None = None,
     record: bool = True,
     checkpoints: Path | None = None,
+    addresses: tuple[str, ...] = (),
+    port: int | None = None,
 ) -> Launch:
     """The launch of a job whose plan was built for the true `model`: the one place where a rehearsal is scaled and gets
-    its profile. `devices`: the CPU unless given; the epoch is now unless given. Raises UserError for a profile that
-    does not fit."""
+    its profile. `devices`: the CPU unless given; the epoch is now unless given. `addresses`, `port`: where the
+    parties are reached, where they live on several hosts. Raises UserError for a profile that does not fit, and for a
+    job that cannot live there."""
     rehearsed = job.fidelity == "rehearse"
     if rehearsed or devices is None:
         devices = (REPLAY if rehearsed else "cpu",) * job.cluster.workers
@@ -294,6 +326,8 @@ def prepare(
         record=record,
         checkpoints=checkpoints,
         data_plane=asked(),
+        addresses=addresses,
+        port=port,
     )
 
 

@@ -117,9 +117,14 @@ def refused(choices: Choices, model: ModelDescription, workers: int) -> UserErro
     return None
 
 
-def verdicts_of(model: ModelDescription, workers: int) -> list[Verdict]:
-    """All choices, each with why a layer cannot have it."""
-    return [(choices, refused(choices, model, workers)) for choices in every_choice()]
+def verdicts_of(model: ModelDescription, workers: int, *, waits: bool) -> list[Verdict]:
+    """All choices of jobs in which workers wait for what travels, or all others, each with why a layer cannot have
+    it."""
+    return [
+        (choices, refused(choices, model, workers))
+        for choices in every_choice()
+        if unwaited(choices) != waits
+    ]
 
 
 def refusals_in(verdicts: Sequence[Verdict]) -> dict[Pair, Refusal]:

@@ -58,11 +58,11 @@ class Residents:
         """How many processes have been started."""
         atexit.register(self.close)
 
-    def gang(self, launch: Launch) -> Gang:
-        """A gang for a launch that is written, of residents; they come back when it has ended."""
+    def gang(self, launch: Launch, address: str | None = None) -> Gang:
+        """A gang (at `address`) for a launch that is written, of residents; they come back when it has ended."""
         if launch.job.network.hosts is not None:
             raise ValueError("a process cannot leave the host of a lab: take a fresh gang")
-        return _ResidentGang(launch, self)
+        return _ResidentGang(launch, self, address)
 
     def take(self) -> _Resident:
         """One that waits for a launch; who does not come back is forgotten."""
@@ -93,8 +93,8 @@ class Residents:
 class _ResidentGang(Gang):
     """Its processes outlive it, where they have ended their part well."""
 
-    def __init__(self, launch: Launch, residents: Residents) -> None:
-        super().__init__(launch)
+    def __init__(self, launch: Launch, residents: Residents, address: str | None) -> None:
+        super().__init__(launch, address)
         self._residents = residents
 
     def _spawn(self, party: Party) -> BaseProcess:

@@ -46,6 +46,7 @@ WITHOUT_TORCH = (
     "engine.codec_cost",
     "engine.paying",
     "engine.launch",
+    "engine.spanning",
 )
 """Packages of which no module loads torch: the service imports them."""
 BACKEND_MAY_IMPORT = (

@@ -104,6 +104,15 @@ LEAST: Mapping[str, Role] = {
     # take devices out of use
     "begin_maintenance": "admin",
     "end_maintenance": "admin",
+    # be told, and what one's own jobs are given
+    "list_webhooks": "member",
+    "add_webhook": "member",
+    "remove_webhook": "member",
+    "try_webhook": "member",
+    "list_deliveries": "member",
+    "list_secrets": "member",
+    "keep_secret": "member",
+    "remove_secret": "member",
     # say who may
     "list_users": "admin",
     "add_user": "admin",

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Request
 
 from backend.access.rights import EVERYBODY, Caller
-from backend.api.credentials import CALLER
+from backend.api.credentials import CALLER, DETAILS
+from backend.schemas.people import AuditDetails
 from backend.schemas.problems import Problem
 from backend.services.asker import Asker
 from backend.services.context import Context
@@ -34,6 +35,11 @@ def _caller(request: Request) -> Caller:
 
 Asks = Annotated[Caller, Depends(_caller)]
 """Who sent the request."""
+
+
+def note(request: Request, details: AuditDetails | None) -> None:
+    """The request's entry of the audit log is to say this, too."""
+    request.scope[DETAILS] = details
 
 
 async def _asker(request: Request) -> AsyncIterator[Asker]:

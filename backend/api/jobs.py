@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Header, Query, Response
+from fastapi import APIRouter, Body, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from backend.api.body import SpecBody
-from backend.api.deps import Asking, Asks, Services, problems
+from backend.api.deps import Asking, Asks, Services, note, problems
 from backend.api.fields import of_items
 from backend.schemas.jobs import (
     AttemptPage,
@@ -20,6 +20,7 @@ from backend.schemas.jobs import (
     TransitionPage,
 )
 from backend.schemas.lists import AttemptQuery, HistoryQuery, JobQuery
+from backend.schemas.people import AuditDetails
 from backend.schemas.plans import PlanView
 from backend.services.jobs import SpecForm
 
@@ -78,16 +79,18 @@ def show_job(services: Services, job_id: str) -> Job:
 
 
 @router.patch("/{job_id}", responses=problems(404, 415, 422))
-def label_job(services: Services, job_id: str, said: Labels) -> Job:
+def label_job(services: Services, job_id: str, said: Labels, request: Request) -> Job:
     """Give a job tags, or a note. What the body leaves out stays as it is."""
-    services.labels.change(job_id, said)
+    note(request, services.labels.change(job_id, said))
     return services.jobs.show(job_id)
 
 
 @router.put("/{job_id}/baseline", responses=problems(404, 415, 422))
-def choose_baseline(services: Services, job_id: str, asked: BaselineRequest) -> Job:
+def choose_baseline(services: Services, job_id: str, asked: BaselineRequest, request: Request) -> Job:
     """Measure the job's speed-up against another job, or against none: what was stored is measured again."""
-    return services.jobs.choose_baseline(job_id, asked.baseline)
+    former = services.jobs.choose_baseline(job_id, asked.baseline)
+    note(request, AuditDetails(baseline=asked.baseline, former_baseline=former))
+    return services.jobs.show(job_id)
 
 
 @router.post("/{job_id}/cancel", responses=problems(404, 409, 415))
@@ -98,10 +101,12 @@ def cancel_job(services: Services, job_id: str) -> Job:
 
 
 @router.post("/{job_id}/preempt", responses=problems(404, 409, 415, 422))
-def preempt_job(services: Services, job_id: str) -> Job:
+def preempt_job(services: Services, job_id: str, request: Request) -> Job:
     """Let a job that runs, and has checkpoints, make room for others: it ends its attempt with one as soon as it can,
     waits in the queue behind the others of its priority, and goes on from there. Asking twice changes nothing."""
-    return services.jobs.preempt(job_id)
+    job = services.jobs.preempt(job_id)
+    note(request, AuditDetails(attempt=job.attempts[-1].number))
+    return job
 
 
 @router.delete(

@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from backend.api.credentials import DETAILS
-from backend.api.deps import Asks, Services, problems
+from backend.api.deps import Asks, Services, note, problems
 from backend.api.fields import of_items
 from backend.schemas.people import (
     AuditDetails,
@@ -24,11 +23,6 @@ from backend.schemas.people import (
 
 router = APIRouter(tags=["people"])
 TokenId = Annotated[int, Path(ge=1, le=2**62)]
-
-
-def _note(request: Request, details: AuditDetails) -> None:
-    """The request's entry of the audit log is to say this, too."""
-    request.scope[DETAILS] = details
 
 
 def _of_token(token: TokenView) -> AuditDetails:
@@ -51,7 +45,7 @@ def add_user(services: Services, asked: UserRequest, request: Request, response:
     """Let somebody in: they need a token, too. Who was removed comes back, without their former tokens."""
     response.headers["Location"] = f"/api/v1/users/{asked.name}"
     added = services.people.add(asked)
-    _note(request, AuditDetails(role=added.role))
+    note(request, AuditDetails(role=added.role))
     return added
 
 
@@ -59,14 +53,14 @@ def add_user(services: Services, asked: UserRequest, request: Request, response:
 def change_user(services: Services, user: str, asked: RoleRequest, request: Request) -> UserView:
     """Give somebody another role, at once."""
     changed, former = services.people.change(user, asked.role)
-    _note(request, AuditDetails(role=changed.role, former_role=former))
+    note(request, AuditDetails(role=changed.role, former_role=former))
     return changed
 
 
 @router.delete("/users/{user}", status_code=204, responses=problems(404, 409, 415))
 def remove_user(services: Services, user: str, request: Request) -> None:
     """Send somebody away: their tokens are revoked, and they are signed out everywhere. What they made stays."""
-    _note(request, AuditDetails(role=services.people.remove(user)))
+    note(request, AuditDetails(role=services.people.remove(user)))
 
 
 @router.get("/tokens")
@@ -81,7 +75,7 @@ def make_token(
 ) -> NewToken:
     """Make a token, for oneself or, as an admin, for somebody else. The answer holds it, and nothing else ever will."""
     made = services.people.make(caller, asked)
-    _note(request, _of_token(made))
+    note(request, _of_token(made))
     response.headers["Location"] = f"/api/v1/tokens/{made.id}"
     response.headers["Cache-Control"] = "no-store"
     return made
@@ -90,7 +84,7 @@ def make_token(
 @router.delete("/tokens/{token_id}", status_code=204, responses=problems(404, 409, 415))
 def revoke_token(services: Services, caller: Asks, token_id: TokenId, request: Request) -> None:
     """Revoke one's own token, or, as an admin, anybody's. Whoever signed in with it is signed out."""
-    _note(request, _of_token(services.people.revoke(caller, token_id)))
+    note(request, _of_token(services.people.revoke(caller, token_id)))
 
 
 @router.get("/audit", response_model=AuditPage)

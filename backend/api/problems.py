@@ -29,6 +29,8 @@ UNREADABLE = "There was an error parsing the body"
 """What the framework says of bytes that are no text."""
 SHOWN = 200
 """Characters of a refused value that an answer repeats."""
+HOLD_SECRETS = frozenset({"start_session", "keep_secret"})
+"""Operations whose bodies are not repeated in what refuses them."""
 _REMEDY = {
     "missing": "Add it",
     "json_invalid": "Send valid JSON",
@@ -101,19 +103,23 @@ def _ingest_error(_: Request, error: Exception) -> JSONResponse:
     )
 
 
-def _invalid_request(_: Request, error: Exception) -> JSONResponse:
+def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    found = [_from_pydantic(entry) for entry in error.errors()]
+    hidden = getattr(request.scope.get("route"), "name", None) in HOLD_SECRETS
+    found = [_from_pydantic(entry, hidden=hidden) for entry in error.errors()]
     detail = "; ".join(f"{e.field} = {e.value!r}: {e.rule}. {e.remedy}" if e.field else e.rule for e in found)
     return problem(422, "invalid", "Invalid input", detail, errors=found)
 
 
-def _from_pydantic(entry: Mapping[str, Any]) -> FieldProblem:
+def _from_pydantic(entry: Mapping[str, Any], *, hidden: bool) -> FieldProblem:
+    """`hidden`: what was sent is not repeated, because some of it may be a secret in the wrong place."""
     cause = entry.get("ctx", {}).get("error")
     if isinstance(cause, UserError):
         return field_problem(cause)
     where, *path = [str(part) for part in entry["loc"]]
-    value = None if entry["type"] == "missing" else _plain(entry.get("input"))
+    value = None if entry["type"] == "missing" else "(not repeated)" if hidden else _plain(entry.get("input"))
+    if hidden:  # names that we do not know are the sender's, too
+        path = [] if entry["type"] == "extra_forbidden" else path[:1]
     if entry["type"] == "json_invalid":
         return FieldProblem(
             field="",

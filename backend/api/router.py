@@ -24,10 +24,12 @@ from backend.api import (
     projects,
     races,
     scrape,
+    secrets,
     session,
     starts,
     telemetry,
     templates,
+    webhooks,
 )
 from backend.api.body import check_body
 from backend.api.numbers import check_numbers
@@ -53,6 +55,8 @@ ROUTERS = (
     scrape.router,
     notices.router,
     people.router,
+    webhooks.router,
+    secrets.router,
     ingest.router,
     session.router,
     health.router,

@@ -31,7 +31,9 @@ def show_session(services: Services, request: Request) -> SessionView:
 @router.post("", responses=problems(401, 409, 415, 429))
 def start_session(services: Services, request: Request, response: Response, body: SignIn) -> SessionView:
     """Sign in with a token. The answer sets an HttpOnly cookie."""
-    id_, caller = services.access.sign_in(body.token.get_secret_value(), client_of(request))
+    id_, caller = services.access.sign_in(
+        body.token.get_secret_value(), client_of(request), session_of(request)
+    )
     services.audit.add(caller, "start_session", "session", client_of(request), 200).result()
     _set_cookie(response, request, id_, SESSION_S)
     return _signed_in(services, caller)

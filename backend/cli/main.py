@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "token": "tokens:token",
     "users": "people:users",
     "tokens": "people:tokens",
+    "secrets": "secrets:secrets",
     "audit": "people:audit",
     "maintenance": "maintenance:maintenance",
     "projects": "projects:projects",
@@ -60,8 +61,10 @@ COMMANDS: Mapping[str, str] = {
 """Where each one's function is: the module in this folder, and its name there."""
 GUESSED = {"jobs": "list", "ls": "list", "status": "show", "stop": "cancel", "rm": "delete", "run": "submit"}
 """Commands that people look for, and those that they mean."""
-SERVERS = {"openapi", "schema", "serve", "demo"}
-"""Those that need the server's own packages, or start a server."""
+SERVERS = {"serve", "demo"}
+"""Those that start a server."""
+DOCUMENTS = {"openapi", "schema"}
+"""Those that print what fields mean, which the server's own packages know."""
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """What a command loads, it keeps: to look through that for garbage again and again takes a tenth of its time."""
 LOOK: dict[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
@@ -120,8 +123,9 @@ def main() -> None:
         app()
         return
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    sys.modules["httpx._main"] = None  # type: ignore[assignment]  # httpx's own command, which httpx does without
-    build_when_used()
+    if not {*sys.argv[1:2]} & DOCUMENTS:
+        sys.modules["httpx._main"] = None  # type: ignore[assignment]  # httpx's own command, which httpx does without
+        build_when_used()
     with told_where_output_fails():
         app()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -156,16 +157,36 @@ def audit(
 
 
 def _given(details: AuditDetails | None) -> str:
-    """`viewer, was member`; `laptop of ada, viewer, until 2026-12-24`; `for jobs/<id>`."""
+    """`viewer, was member`; `laptop of ada, viewer, until 2026-12-24`; `for jobs/<id>`; `tags a, b, were a`."""
     if details is None:
         return ""
     if details.for_job is not None:
         return f"for jobs/{details.for_job}"
+    if details.role is None and details.scope is None:
+        return "; ".join(_of_job(details))
     if details.scope is None:
         was = "" if details.former_role is None else f", was {details.former_role}"
         return f"{details.role}{was}"
     until = "never expires" if details.expires_at is None else f"until {details.expires_at:%Y-%m-%d}"
     return f"{details.name} of {details.user}, {details.scope}, {until}"
+
+
+def _of_job(details: AuditDetails) -> Iterator[str]:
+    """What was done to a job."""
+    if details.tags is not None:
+        yield f"tags {_listed(details.tags)}, were {_listed(details.former_tags)}"
+    if details.note is not None:
+        yield f"note {details.note}"
+    if details.baseline or details.former_baseline:
+        yield f"baseline {details.baseline or 'none'}, was {details.former_baseline or 'none'}"
+    if details.attempt is not None:
+        yield f"attempt {details.attempt}"
+    if details.host is not None:
+        yield f"{details.name} to {details.host}"
+
+
+def _listed(tags: list[str] | None) -> str:
+    return ", ".join(tags or ()) or "none"
 
 
 def _of(client: Client, user: str) -> list[TokenView]:

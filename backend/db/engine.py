@@ -77,6 +77,12 @@ def open_engine(url: str, *, readonly: bool, pool_size: int = 5) -> Engine:
     raise UserError("database_url", kind, "is not supported", f"Use SQLite ({EXAMPLE}) or postgresql://...")
 
 
+def shown(url: URL) -> str:
+    """A URL for people, without the passwords that it may hold: libpq takes one among its parameters, too."""
+    query = {name: "***" if "password" in name else value for name, value in url.query.items()}
+    return url.set(query=query).render_as_string()
+
+
 def _parse(url: str) -> URL:
     try:
         return make_url(url)

@@ -10,6 +10,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect
 
+from backend.db.engine import shown
 from backend.db.models import Base
 from backend.errors import SurroundingsError
 
@@ -83,4 +84,4 @@ def _ours() -> set[str]:
 
 
 def _name(connection: Connection) -> str:
-    return connection.engine.url.render_as_string()
+    return shown(connection.engine.url)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, exc
 
+from backend.db.engine import shown
 from backend.errors import SurroundingsError
 
 NO_DATABASE = "not a database"
@@ -75,7 +76,7 @@ def explained(engine: Engine) -> Iterator[None]:
         if not isinstance(error, exc.OperationalError) and NO_DATABASE not in said and DAMAGED not in said:
             raise  # a statement of ours, or a rule of a table
         rule, remedy = _meaning(said)
-        name = engine.url.database if engine.dialect.name == "sqlite" else engine.url.render_as_string()
+        name = engine.url.database if engine.dialect.name == "sqlite" else shown(engine.url)
         raise DatabaseUnavailableError(f"database {name}: {rule} ({said.strip()}). {remedy}") from error
 
 

@@ -7,12 +7,16 @@ of the next server's life goes on with it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from backend.lifecycle import Outcome, Reason
 from engine.launch import Launch
+
+NO_SECRETS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +87,9 @@ class Executor(ABC):
     name: str
 
     @abstractmethod
-    def launch(self, launch: Launch, ingest: Ingest) -> Handle:
-        """Write the attempt's directory and start what looks after it. Does not wait for the gang.
+    def launch(self, launch: Launch, ingest: Ingest, secrets: Mapping[str, str] = NO_SECRETS) -> Handle:
+        """Write the attempt's directory and start what looks after it. Does not wait for the gang. `secrets`: variables
+        of the environment of the attempt's processes. They are written nowhere, and blotted out in logs and messages.
 
         Raises LaunchError when that fails; then nothing runs. An attempt is launched once: a second launch of
         the same directory raises LaunchError and leaves the first alone.

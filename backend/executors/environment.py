@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import os
 
-SECRETS = frozenset({"TRAINYARD_TOKEN", "TRAINYARD_TOKEN_FILE", "TRAINYARD_DATABASE_URL"})
-"""The last may hold a password."""
+SECRETS = frozenset(
+    {
+        "TRAINYARD_TOKEN",
+        "TRAINYARD_TOKEN_FILE",
+        "TRAINYARD_DATABASE_URL",
+        "TRAINYARD_SECRETS_KEY_FILE",
+        "PGPASSWORD",
+        "PGPASSFILE",
+        "PGSERVICEFILE",
+        "PGSSLKEY",
+        "PGSSLPASSWORD",
+    }
+)
+"""The URL may hold the database's password; PostgreSQL's own variables are how a server finds one that the URL does not
+hold. Whoever has it may make themselves an admin."""
 
 
 def inherited() -> dict[str, str]:

@@ -14,14 +14,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from backend import private
-from backend.executors import files, process, scratch
-from backend.executors.base import Ended, Executor, Handle, Ingest, LaunchError, Running
+from backend.executors import files, process, redaction, scratch
+from backend.executors.base import NO_SECRETS, Ended, Executor, Handle, Ingest, LaunchError, Running
 from backend.executors.environment import inherited
 from backend.executors.process import Identity
 from backend.executors.supervised import NAME, Supervised
@@ -49,14 +49,14 @@ class LocalExecutor(Executor):
         self._told: dict[Identity, Ended] = {}
         """Ends that could not be written down."""
 
-    def launch(self, launch: Launch, ingest: Ingest) -> Handle:
+    def launch(self, launch: Launch, ingest: Ingest, secrets: Mapping[str, str] = NO_SECRETS) -> Handle:
         directory = launch.directory.absolute()
         try:
             directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.mkdir(mode=0o700)
             launch.write()
             files.write_ingest(directory, ingest)
-            child = self._start(directory, launch.job.cluster.threads)
+            child = self._start(directory, launch.job.cluster.threads, secrets)
         except FileExistsError as error:
             raise LaunchError(
                 f"{directory} exists: an attempt is launched once. Make a new attempt"
@@ -118,8 +118,10 @@ class LocalExecutor(Executor):
             logger.warning("the attempt is not told that it was cancelled: %s", error)
         process.send(attempt.identity, signal.SIGKILL if force else signal.SIGTERM)
 
-    def _start(self, directory: Path, threads: int) -> subprocess.Popen[bytes]:
-        environment = inherited()
+    def _start(self, directory: Path, threads: int, secrets: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        environment = inherited() | dict(secrets)
+        if secrets:
+            environment[redaction.VARIABLE] = ",".join(secrets)
         environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
         environment[process.MARKER] = str(directory)
         environment[scratch.VARIABLE] = str(scratch.make(directory))

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backend.executors import files, process, scratch, watchdog
+from backend.executors import files, process, redaction, scratch, watchdog
 from backend.executors.base import Ended, Running
 from backend.executors.log_limit import LogLimit
 from backend.executors.log_times import LogTimes
@@ -45,6 +45,8 @@ class Supervisor:
         self._make_gang = make_gang
         self._stop = threading.Event()
         self._started_unix_ns: int | None = None
+        self._secrets = redaction.from_environment()
+        self._blots = redaction.Redaction((), ())
 
     def run(self) -> bool:
         """Until the attempt has ended. False: the attempt belongs to somebody else, and nothing was started.
@@ -78,6 +80,7 @@ class Supervisor:
             )
         for stuck in process.kill_descendants():
             logger.error("process %d did not end after SIGKILL", stuck.pid)
+        self._blots.hold()
         if uploader is None or ingest is None:
             return end
         files.insist(partial(files.write_progress, self._directory, end))
@@ -87,6 +90,8 @@ class Supervisor:
         return replace(end, sealed=outcome.sealed)
 
     def _run_gang(self, launch: Launch) -> Ended:
+        logs = [launch.log(party) for party in launch.parties]
+        self._blots = redaction.Redaction([*logs, self._directory / "logs" / "supervisor.log"], self._secrets)
         gang = self._make_gang(launch)
         try:
             gang.start()
@@ -95,13 +100,13 @@ class Supervisor:
             return self._ended("failed", Reason.START_FAILED, _text(error), error=_error(error))
         self._started_unix_ns = time.time_ns()
         files.insist(partial(files.write_progress, self._directory, Running(phase="running")))
-        logs = [launch.log(party) for party in launch.parties]
         end, times, limit = None, LogTimes(logs), LogLimit(logs)
         try:
             while end is None:
                 end = gang.stop() if self._stop.is_set() else gang.wait(POLL_S)
                 times.note(time.time_ns() // 1_000_000, last=end is not None)
                 limit.hold()
+                self._blots.hold()
         finally:
             gang.stop()  # whatever happens here, neither processes nor hosts are left
         return self._translate(end)
@@ -137,10 +142,10 @@ class Supervisor:
         return Ended(
             status=status,
             reason=reason,
-            message=message[:MESSAGE_CHARACTERS],
+            message=redaction.blotted(message, self._secrets)[:MESSAGE_CHARACTERS],
             started_unix_ns=self._started_unix_ns,
             ended_unix_ns=time.time_ns(),
-            **details,
+            **redaction.blotted(details, self._secrets),
         )
 
 

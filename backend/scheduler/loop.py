@@ -32,7 +32,7 @@ from backend.scheduler.instructions import Preempt, Refuse, Start, Wait
 from backend.scheduler.maintenance import KIND as MAINTENANCE
 from backend.scheduler.membership import QUEUE, LeaseLostError
 from backend.scheduler.next_look import next_look
-from backend.scheduler.start import Starter
+from backend.scheduler.start import OpenSecrets, Starter, no_secrets
 from backend.scheduler.usage import Usage
 
 POLL_S = 0.2
@@ -58,16 +58,17 @@ class Scheduler:
         data_dir: Path,
         url: str,
         paused: bool = False,
+        secrets: OpenSecrets = no_secrets,
     ) -> None:
         """`membership` begins and ends with the scheduler. `data_dir` receives the attempts' directories; `url` is this
         server's address, for telemetry. While `paused` nothing is placed; attempts of an earlier life are followed as
-        ever."""
+        ever. `secrets` opens a user's for a job of theirs."""
         self.inventory = inventory
         self._paused = paused
         self._database = database
         self._executor = executor
         self._membership = membership
-        self._starter = Starter(database, executor, membership, data_dir.absolute(), url)
+        self._starter = Starter(database, executor, membership, data_dir.absolute(), url, secrets)
         self._drain = Drain(url)
         self._queue = snapshot.Queue()
         self._usage = Usage()

@@ -45,12 +45,13 @@ from engine.errors import UserError
 
 LEASE_S = 15.0
 RENEW_S = 3.0
-QUEUE, RACES, FIGURES, SPEED_UPS, RETENTION = ROLES = (
+QUEUE, RACES, FIGURES, SPEED_UPS, RETENTION, WEBHOOKS = ROLES = (
     "queue",
     "races",
     "job-figures",
     "speed-ups",
     "retention",
+    "webhooks",
 )
 """What one server does for all. `queue`: to say why jobs wait."""
 KIND = "server"

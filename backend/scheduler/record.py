@@ -24,6 +24,7 @@ from backend.lifecycle import (
     State,
     transition,
 )
+from backend.scheduler import outbox
 from backend.scheduler import retry as retries
 
 
@@ -76,6 +77,8 @@ def advance(
         job.queued_unix_ns = time.time_ns()
     _move(session, job, after, reason, message)
     tell(session, job)
+    if after in ENDED:
+        outbox.job_ended(session, job)
 
 
 def cancel(session: Session, job: Job) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,16 @@ from engine.plan.job import JobSpec
 from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import from_plain
 
+OpenSecrets = Callable[[str | None, Sequence[str]], Mapping[str, str]]
+"""What a user's secrets of these names are; raises where one cannot be had."""
 logger = logging.getLogger(__name__)
+
+
+def no_secrets(owner: str | None, names: Sequence[str]) -> Mapping[str, str]:
+    """Of a scheduler that nobody gave any. Raises LaunchError for a job that wants some."""
+    if names:
+        raise LaunchError(f"this scheduler has no secrets, and the job wants {', '.join(names)}")
+    return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +51,27 @@ class _Stored:
     job: JobSpec
     plan: Plan | Wrapper
     model: ModelDescription
+    owner: str | None
 
 
 class Starter:
     """Carries out `Start`."""
 
     def __init__(
-        self, database: Database, executor: Executor, membership: Alone, data_dir: Path, url: str
+        self,
+        database: Database,
+        executor: Executor,
+        membership: Alone,
+        data_dir: Path,
+        url: str,
+        secrets: OpenSecrets = no_secrets,
     ) -> None:
         self._database = database
         self._membership = membership
         self._executor = executor
         self._data_dir = data_dir
         self._url = url
+        self._secrets = secrets
 
     def start(self, granted: Start) -> None:
         """Start the job on its devices. A job that cannot be started fails with the reason."""
@@ -82,7 +99,8 @@ class Starter:
                 devices=tuple(device.torch_device for device in granted.devices),
                 checkpoints=directory.parent / CHECKPOINTS,
             )
-            handle = self._executor.launch(launch, Ingest(url=self._url, attempt=attempt.id, token=token))
+            ingest = Ingest(url=self._url, attempt=attempt.id, token=token)
+            handle = self._executor.launch(launch, ingest, self._secrets(stored.owner, stored.job.secrets))
         except (
             Exception
         ) as error:  # whatever it is: a job that stayed `placing` would be placed again and again
@@ -161,4 +179,5 @@ def _stored(row: Job) -> _Stored:
         job=from_plain(JobSpec, row.spec),
         plan=from_plain(kind, plan),
         model=ModelDescription.from_dict(row.description or {}),
+        owner=row.owner,
     )

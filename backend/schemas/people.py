@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -102,15 +102,29 @@ class AuditDetails(Schema):
     former_role: Role | None = None
     """What a user had before."""
     user: str | None = None
-    """Whose token was made or revoked."""
+    """Whose token or webhook was made or removed."""
     name: str | None = None
-    """What that token is called."""
+    """What that token or webhook is called."""
     scope: Role | None = None
     """What that token may at most."""
     for_job: str | None = None
     """Id of the job for which another one had to make room."""
     expires_at: datetime | None = None
     """When that token expires; where there is a token and this is null: never."""
+    tags: list[str] | None = None
+    """All of a job's tags from then on."""
+    former_tags: list[str] | None = None
+    """The tags that it had before."""
+    note: Literal["written", "removed"] | None = None
+    """What was done to a job's note. What it says is not kept here."""
+    baseline: str | None = None
+    """The job that a job's speed-up is measured against from then on. Null beside a `former_baseline`: none."""
+    former_baseline: str | None = None
+    """The job that it was measured against before."""
+    host: str | None = None
+    """Of a webhook that was made or removed: scheme, name and port of its address."""
+    attempt: int | None = None
+    """Number of the attempt that was asked to make room."""
 
 
 class AuditEntryView(Schema):
@@ -132,7 +146,7 @@ class AuditEntryView(Schema):
     status: int
     """What was answered: from 400 to 499 it was not done."""
     details: AuditDetails | None = None
-    """Of what was done to users and tokens, or for another job. Null: there is no more to say."""
+    """Of users, tokens, labels, baselines and attempts, or for which job. Null: there is no more to say."""
 
 
 class AuditPage(Page):

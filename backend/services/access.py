@@ -107,8 +107,9 @@ class Access:
         now = self.tokens.by_id(caller.token_id)
         return now is not None and now.role == caller.role
 
-    def sign_in(self, token: str, client: str | None) -> tuple[str, Caller]:
-        """A new session's id, and whose it is. Raises as `by_token` does, and Conflict where nobody need sign in."""
+    def sign_in(self, token: str, client: str | None, former: str | None = None) -> tuple[str, Caller]:
+        """A new session's id, and whose it is. `former`: the id that the browser had, which ends: it has forgotten it,
+        and nobody else is to have it. Raises as `by_token` does, and Conflict where nobody need sign in."""
         if not self.required:
             raise Conflict("this server asks for no token: nobody need sign in")
         caller = self.by_token(token.strip().encode(errors="surrogatepass"), client)
@@ -124,6 +125,8 @@ class Access:
 
         with self._changing:
             over = self._make_room()
+            if former is not None and self._sessions.pop(_hash(former), None) is not None:
+                over.append(_hash(former))
             self._database.writer.run(write)
             self._sessions[key] = (ends, token_id)
         return id_, replace(caller, ends_unix_ns=ends)

@@ -30,10 +30,12 @@ from backend.services.people import People
 from backend.services.profiles import Profiles
 from backend.services.projects import Projects
 from backend.services.races import Races
+from backend.services.secrets import Secrets
 from backend.services.speed_ups import SpeedUps
 from backend.services.staleness import StalenessReader
 from backend.services.telemetry import Telemetry
 from backend.services.views import Views
+from backend.services.webhooks import Webhooks
 from backend.settings import Settings
 
 INGEST_THREADS = 8
@@ -48,6 +50,8 @@ class Context:
     access: Access
     people: People
     audit: Audit
+    webhooks: Webhooks
+    secrets: Secrets
     database: Database
     inventory: Inventory
     maintenance: Maintenances

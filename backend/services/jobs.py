@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -54,8 +54,11 @@ class Jobs:
         views: Views,
         *,
         changed: Callable[[], None] = lambda: None,
+        secrets: Callable[[str | None, Sequence[str]], None] = lambda owner, names: None,
     ) -> None:
-        """`changed` wakes the scheduler: there is a new job, or one to end."""
+        """`changed` wakes the scheduler: there is a new job, or one to end. `secrets` raises UserError for names of
+        which a user has no secret."""
+        self._secrets = secrets
         self._database = database
         self._planner = planner
         self._views = views
@@ -80,6 +83,7 @@ class Jobs:
         """
         keys.check(key)
         names.check_job(spec)
+        self._secrets(owner, spec.secrets)
         return self.store(spec, key, asker, owner=owner)
 
     def store(
@@ -160,24 +164,25 @@ class Jobs:
         plain = to_plain(spec) if whole else only_set(spec)
         return dump_yaml(plain) if form == "yaml" else json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
-    def choose_baseline(self, job_id: str, baseline_id: str | None) -> schema.Job:
-        """Measure the job against another one from now on; what was measured against the former goes. Raises NotFound,
-        and UserError for a baseline that is no job, or the job itself."""
+    def choose_baseline(self, job_id: str, baseline_id: str | None) -> str | None:
+        """Measure the job against another one from now on; what was measured against the former goes. Answers the
+        former. Raises NotFound, and UserError for a baseline that is no job, or the job itself."""
         if baseline_id == job_id:
             raise UserError("baseline", job_id, "a job is not its own baseline", "Give the id of another job")
 
-        def write(session: Session) -> None:
+        def write(session: Session) -> str | None:
             job = find(session, job_id)
             _check_baseline(session, baseline_id)
-            if job.baseline_id == baseline_id:
-                return
+            former = job.baseline_id
+            if former == baseline_id:
+                return former
             attempts = select(models.Attempt.id).where(models.Attempt.job_id == job_id)
             session.execute(delete(models.SpeedUpRow).where(models.SpeedUpRow.attempt_id.in_(attempts)))
             job.baseline_id = baseline_id
             record.tell(session, job)
+            return former
 
-        self._database.writer.run(write)
-        return self.show(job_id)
+        return self._database.writer.run(write)
 
     def cancel(self, job_id: str) -> schema.Job:
         """Ask for the job's end; nothing changes where it is ending already. Raises NotFound, and Conflict

@@ -13,6 +13,7 @@ from backend.lifecycle import ENDED
 from backend.scheduler import record
 from backend.schemas import jobs as schema
 from backend.schemas.lists import GroupQuery
+from backend.schemas.people import AuditDetails
 from backend.services import sorting
 from backend.services.jobs import find
 from backend.services.lists import conditions
@@ -33,28 +34,35 @@ class Labels:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def change(self, job_id: str, said: schema.Labels) -> None:
-        """Give the job these tags, or this note, whichever is named. Raises NotFound, and UserError for tags or a note
-        that cannot be kept."""
+    def change(self, job_id: str, said: schema.Labels) -> AuditDetails | None:
+        """Give the job these tags, or this note, whichever is named. Answers what has changed; None: nothing has.
+        Raises NotFound, and UserError for tags or a note that cannot be kept."""
         tags = _tags(said.tags) if "tags" in said.model_fields_set else None
         writes_note = "note" in said.model_fields_set
         note = _note(said.note)
 
-        def write(session: Session) -> None:
+        def write(session: Session) -> AuditDetails | None:
             job = find(session, job_id)
             spec_of(job)  # what cannot be shown afterwards is refused before anything is kept
             before = set(session.scalars(select(models.JobTag.tag).where(models.JobTag.job_id == job_id)))
             after = before if tags is None else tags
-            if after == before and (not writes_note or job.note == note):
-                return
+            noted = writes_note and job.note != note
+            if after == before and not noted:
+                return None
             gone = models.JobTag.tag.in_(before - after)
             session.execute(delete(models.JobTag).where(models.JobTag.job_id == job_id, gone))
             session.add_all(models.JobTag(job_id=job_id, tag=tag) for tag in after - before)
-            if writes_note:
+            if noted:
                 job.note = note
             record.tell(session, job)
+            tagged = after != before
+            return AuditDetails(
+                tags=sorted(after) if tagged else None,
+                former_tags=sorted(before) if tagged else None,
+                note=("removed" if note is None else "written") if noted else None,
+            )
 
-        self._database.writer.run(write)
+        return self._database.writer.run(write)
 
     def groups(self, asked: GroupQuery) -> schema.JobGroups:
         """The groups of the jobs that are asked for, that with the newest one first. Raises UserError for a state that

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from backend.access.rights import ROLES, Caller, Role, lesser, may
 from backend.access.token import VARIABLE, new_token
 from backend.db import Database
-from backend.db.models import SignIn, Token, User
+from backend.db.models import Secret, SignIn, Token, User, Webhook
 from backend.schemas import people as schema
 from backend.services.access import Access
 from backend.services.errors import Conflict, Forbidden, NotFound
@@ -89,6 +89,9 @@ class People:
             theirs = list(session.scalars(select(Token.id).where(Token.user_id == row.id)))
             _revoke(session, theirs)
             _check_admin(session)
+            # Whoever comes back under the name is somebody else, perhaps.
+            session.execute(delete(Secret).where(Secret.owner == name))
+            session.execute(delete(Webhook).where(Webhook.owner == name))
             return cast(Role, row.role)
 
         return self._write(write)

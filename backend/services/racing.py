@@ -21,6 +21,7 @@ from backend.lifecycle import ENDED, State
 from backend.races.field import Cell, conditions, job
 from backend.races.order import Run, following, key_of
 from backend.races.spec import RaceSpec
+from backend.scheduler import outbox
 from backend.services.errors import Conflict
 from backend.services.jobs import Jobs
 from backend.services.remarks import ended_so
@@ -174,6 +175,7 @@ class Racing:
             if race is not None and race.state == RUNNING and len(race.spec["members"]) == len(spec.members):
                 race.state = FINISHED if _measured(session, race_id) else FAILED
                 race.ended_unix_ns = time.time_ns()
+                outbox.race_ended(session, race)
 
         self._database.writer.run(write)
 

@@ -9,17 +9,18 @@ from functools import partial
 from typing import Protocol
 
 from backend.db import Database
+from backend.db.models import AuditEntry, Delivery
 from backend.executors.registry import make_executor
 from backend.scheduler.devices import take_inventory
 from backend.scheduler.loop import Scheduler
-from backend.scheduler.membership import FIGURES, RACES, RETENTION, SPEED_UPS, member
+from backend.scheduler.membership import FIGURES, RACES, RETENTION, SPEED_UPS, WEBHOOKS, member
 from backend.services import lock
 from backend.services.access import Access
 from backend.services.audit import Audit
-from backend.services.audit_retention import AuditRetention
 from backend.services.budgets import Budgets
 from backend.services.checkpoints import CheckpointReader
 from backend.services.context import Context
+from backend.services.delivering import Delivering
 from backend.services.describing import Allowance
 from backend.services.descriptions import Descriptions
 from backend.services.drawing import Drawing
@@ -35,6 +36,7 @@ from backend.services.lists import Lists
 from backend.services.maintenance import Maintenances
 from backend.services.measures import Measures
 from backend.services.notices import Hub
+from backend.services.old_entries import OldEntries
 from backend.services.paying import CodecsPaying
 from backend.services.peaks import Peaks
 from backend.services.people import People
@@ -45,19 +47,28 @@ from backend.services.projects import Projects
 from backend.services.races import Races
 from backend.services.racing import Racing
 from backend.services.retention import Retention
+from backend.services.secrets import Secrets
 from backend.services.speed_ups import SpeedUps
 from backend.services.staleness import StalenessReader
 from backend.services.telemetry import Telemetry
+from backend.services.vault import Vault
 from backend.services.views import Views
 from backend.services.watch import Watch
+from backend.services.webhooks import Webhooks
 from backend.settings import Settings
 from engine import lab
 from engine.benchmarks.harness.machine import commit
 
+DELIVERIES_DAYS = 30.0
+"""So long a webhook's log goes back."""
+
 
 def _retentions(database: Database, settings: Settings, turn: Callable[[], bool]) -> list[Watch]:
     """What removes what is old, where that is wanted."""
-    watches = [AuditRetention(database, settings.audit_days, turn).watch]
+    watches = [
+        OldEntries(database, AuditEntry, settings.audit_days, turn).watch,
+        OldEntries(database, Delivery, DELIVERIES_DAYS, turn).watch,
+    ]
     if settings.telemetry_days is not None:
         watches.append(Retention(database, settings.telemetry_days, turn).watch)
     return watches
@@ -100,6 +111,8 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
         await _begin(stack, speed_ups)
         job_figures = JobFigures(database, views, partial(turn, FIGURES))
         await _begin(stack, job_figures)
+        vault = Vault(settings.key_file)
+        secrets = Secrets(database, vault)
         scheduler = Scheduler(
             database=database,
             executor=make_executor(settings.executor),
@@ -108,12 +121,13 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
             data_dir=settings.data_dir,
             url=settings.ingest_url or address,
             paused=settings.paused,
+            secrets=secrets.opened,
         )
         profiles = Profiles(settings.data_dir / "profiles", database, planner, inventory, scheduler.aside)
         stack.callback(profiles.close)
         if settings.scheduler:
             await _begin(stack, scheduler)
-        jobs = Jobs(database, planner, views, changed=scheduler.wake)
+        jobs = Jobs(database, planner, views, changed=scheduler.wake, secrets=secrets.check)
         racing = Racing(database, jobs, partial(turn, RACES), partial(membership.check, role=RACES))
         if settings.scheduler:
             for wake in (speed_ups.watch.wake, job_figures.watch.wake, racing.wake):
@@ -123,7 +137,8 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
         races = Races(
             database, planner, jobs, drawing, commit=await asyncio.to_thread(commit), changed=racing.wake
         )
-        for watch in _retentions(database, settings, partial(turn, RETENTION)):
+        delivering = Delivering(database, vault, settings.reached, partial(turn, WEBHOOKS))
+        for watch in (delivering.watch, *_retentions(database, settings, partial(turn, RETENTION))):
             membership.listen(watch.wake)
             await _begin(stack, watch)
         access.begun = True
@@ -132,6 +147,8 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
             access=access,
             people=People(database, access),
             audit=Audit(database),
+            webhooks=Webhooks(database, vault, settings.reached),
+            secrets=secrets,
             database=database,
             inventory=inventory,
             maintenance=Maintenances(database, devices, membership, changed=scheduler.wake),

@@ -63,7 +63,10 @@ class GangEnd:
 class Gang:
     """Not safe for use by several threads."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, address: str | None = None) -> None:
+        """`address`: of this host, where the launch's parties live on several: its parties alone are started. A gang
+        whose `GangEnd.error` is a consequence ended because of another one."""
+        self._parties = launch.parties_at(address)
         self._launch = launch
         self._processes: list[tuple[Party, BaseProcess]] = []
         self._lifelines: list[connection.Connection] = []
@@ -88,7 +91,7 @@ class Gang:
             self._lab = _make_lab(self._launch)
             if (step := self._launch.find_cut()) is not None:
                 logger.info("the attempt goes on from the checkpoint of step %d", step)
-            for party in self._launch.parties:
+            for party in self._parties:
                 self._processes.append((party, self._spawn(party)))
         except BaseException:
             self._kill()

@@ -18,7 +18,7 @@ from types import TracebackType
 from engine.lab import namespace, owner
 from engine.lab.links import INTERFACE, Link
 from engine.lab.namespace import LabError
-from engine.plan.job import MOST_HOSTS
+from engine.plan.network import MOST_HOSTS
 
 _QUIET = {"ipv6/conf/all/disable_ipv6": "1", "ipv6/conf/default/disable_ipv6": "1"}
 """No neighbour discovery on the links: what their counters show is the job's."""

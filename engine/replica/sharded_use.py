@@ -210,9 +210,21 @@ class ShardedUse:
     def passed(self, last: bool) -> None:
         """A backward pass is over. Raises TrainingError for what was written in it, and after the step's `last` one
         for a gradient that nobody has summed."""
+        freed = {
+            held
+            for group in self._groups
+            if not _is_whole(group)
+            for p in _parts(group)
+            for held in _held(p)[1:]
+        }
         for name, parameter in self._model.named_parameters():
             if isinstance(parameter, DTensor):
                 self._check_part(name, parameter)
+            elif parameter in freed:
+                raise TrainingError(
+                    f"{name} is where `fsdp` does not know of it: forward has put the parameter, gathered, into another"
+                    f" module than the one that had it when the model was built. Leave it where it is. {_REMEDY}"
+                )
         for group in self._groups:
             for part in _parts(group):
                 for parameter in _held(part)[1:]:
@@ -309,6 +321,12 @@ def _parts(group: nn.Module) -> Sequence[Any]:
     """What PyTorch knows of each parameter that a group holds parts of."""
     parts = group._get_fsdp_state()._fsdp_param_group  # type: ignore[operator]
     return () if parts is None else parts.fsdp_params
+
+
+def _is_whole(group: nn.Module) -> bool:
+    """Whether the group is gathered."""
+    parts = group._get_fsdp_state()._fsdp_param_group  # type: ignore[operator]
+    return parts is None or bool(parts.is_unsharded)
 
 
 def _held(part: Any) -> tuple[nn.Parameter, ...]:

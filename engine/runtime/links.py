@@ -10,12 +10,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
-from engine.axes.exchange import EXCHANGE
 from engine.lab import INTERFACE
 from engine.launch import Launch
 from engine.plan.cluster import Party
-from engine.plan.plan import Plan, Wrapper
 from engine.plan.scaling import scaled_rate
+from engine.spanning import runs_collectives
 from engine.telemetry.collectives import Collectives
 from engine.telemetry.definitions import LinkRate, link_rate
 from engine.telemetry.recorder import TRANSPORT, Recorder
@@ -125,10 +124,3 @@ class PartyLinks:
             sent + far(counted.sent_payload, counted.sent_overhead),
             received + far(counted.received_payload, counted.received_overhead),
         )
-
-
-def runs_collectives(plan: Plan | Wrapper) -> bool:
-    """Whether workers exchange anything through torch.distributed, and not through our transport."""
-    if isinstance(plan, Wrapper):
-        return True
-    return any("counted" not in EXCHANGE[layer.exchange].traits for layer in plan.layers)

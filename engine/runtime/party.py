@@ -84,7 +84,11 @@ class PartyBase:
         if launch.data_plane != "python":
             print(PYTHON_ONLY if launch.restarts else _said(self.endpoint.data_plane), flush=True)
         self.rendezvous = Rendezvous(
-            launch.rendezvous, index=party.index, names=self.names, deadline_s=launch.deadline_s
+            launch.rendezvous,
+            index=party.index,
+            names=self.names,
+            deadline_s=launch.deadline_s,
+            token=launch.token(),
         )
         self.endpoint.on_failure(self.rendezvous.fail)
         self.at_the_end = ExitStack()
@@ -97,10 +101,17 @@ class PartyBase:
 
     def connect(self) -> None:
         """Meet the others. Lanes must be registered; after this messages arrive."""
-        self.endpoint.listen(LOOPBACK if self._host is None else address(self._host))
+        self.endpoint.listen(self._address)
         addresses = self.rendezvous.exchange_addresses(self.endpoint.address)
         self.endpoint.connect(addresses)
         self._connected(addresses)
+
+    @property
+    def _address(self) -> str:
+        """Where this party listens, and is reached."""
+        if self.launch.addresses:
+            return self.launch.addresses[self.party.index]
+        return LOOPBACK if self._host is None else address(self._host)
 
     @property
     def servers(self) -> list[int]:
@@ -140,6 +151,7 @@ class PartyBase:
         if error is not None:
             self.endpoint.close(orderly=False, reason=f"{type(error).__name__}: {error}")
         self.at_the_end.close()
+        self.rendezvous.close()
         self._links.close()
         self.recording.close()
         self.recorder.close()

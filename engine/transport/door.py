@@ -15,7 +15,8 @@ from engine.transport import greeting
 from engine.transport.greeting import Call
 from engine.transport.waker import Waker
 
-DATA, CONTROL = 0, 1
+DATA, CONTROL, BOARD = 0, 1, 2
+"""Channels of a call: messages, words beside them, and what everybody is told (`engine/transport/board.py`)."""
 STRANGER_S = 5.0
 """How long a caller may take to introduce itself."""
 MOST_STRANGERS = 64

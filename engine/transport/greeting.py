@@ -29,7 +29,7 @@ class Call(NamedTuple):
     destination: int
     """The number of the party that is called."""
     channel: int
-    """0: data, 1: control."""
+    """0: data, 1: control, 2: the board."""
     incarnation: int = 0
     """How often the caller had been started anew, after it was lost."""
 

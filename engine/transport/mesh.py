@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from engine.errors import UserError
 from engine.transport import greeting
 from engine.transport.door import CONTROL, DATA, STRANGER_S, Door, Pair
 from engine.transport.errors import DeadlineMissed
 from engine.transport.greeting import Call
 
 _AGAIN_S = 0.05
+_NOT_YET = {errno.EHOSTUNREACH, errno.ENETUNREACH}
+"""A host may be on its way up, as its port may."""
 
 Address = tuple[str, int]
 Sockets = dict[int, tuple[socket.socket, socket.socket]]
@@ -20,12 +24,25 @@ Sockets = dict[int, tuple[socket.socket, socket.socket]]
 
 
 def listen(bind: str, port: int) -> socket.socket:
-    """A listening socket on `bind`; `port` 0 lets the system choose."""
+    """A listening socket on `bind`; `port` 0 lets the system choose. Raises UserError for an address that is not this
+    host's, and for a port that is in use."""
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((bind, port))
-    listener.listen(256)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((bind, port))
+        listener.listen(256)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            rule = (
+                f"a party binds an address of its own host, and {socket.gethostname()} does not have this one"
+            )
+            raise UserError("address", bind, rule, "Give one that `ip address` lists there") from error
+        if error.errno == errno.EADDRINUSE:
+            rule = f"another program listens on this port of {bind}"
+            raise UserError("port", port, rule, "Give another port, or end that program") from error
+        raise
     return listener
 
 
@@ -48,8 +65,8 @@ def connect_all(
     try:
         for peer, pair in pairs.items():
             if peer < index:
-                pair.data = _call(addresses[peer], Call(index, peer, DATA), token, end)
-                pair.control = _call(addresses[peer], Call(index, peer, CONTROL), token, end)
+                pair.data = call(addresses[peer], Call(index, peer, DATA), token, end)
+                pair.control = call(addresses[peer], Call(index, peer, CONTROL), token, end)
         if not all(pair.complete() for pair in pairs.values()):
             _let_in(listener, index, pairs, token, end)
     except TimeoutError as error:
@@ -101,16 +118,16 @@ def call_all(
                         return None
                     raise DeadlineMissed(f"{names[index]} joining again", deadline_s, [names[peer]])
                 with contextlib.suppress(TimeoutError):
-                    pair.take(wanted, _call(addresses[peer], wanted, token, time.monotonic() + STRANGER_S))
+                    pair.take(wanted, call(addresses[peer], wanted, token, time.monotonic() + STRANGER_S))
     return {peer: (pair.data, pair.control) for peer, pair in pairs.items() if pair.data and pair.control}
 
 
-def _call(address: Address, wanted: Call, token: bytes, end: float) -> socket.socket:
+def call(address: Address, wanted: Call, token: bytes, end: float) -> socket.socket:
     """A connection on which both sides have proved that they know the token. Who refuses, hangs up or is somebody else
     is called again until `end`: the port may not be the peer's yet."""
     while (left := end - time.monotonic()) > 0:
         sock: socket.socket | None = None
-        with contextlib.suppress(ConnectionError):
+        with _called_again():
             sock = socket.create_connection(address, timeout=left)
             message = greeting.call(wanted)
             sock.sendall(message)
@@ -124,6 +141,18 @@ def _call(address: Address, wanted: Call, token: bytes, end: float) -> socket.so
             sock.close()
         time.sleep(min(_AGAIN_S, max(end - time.monotonic(), 0)))
     raise TimeoutError(f"no connection to {address[0]}:{address[1]}")
+
+
+@contextlib.contextmanager
+def _called_again() -> Iterator[None]:
+    """Passes over what ends one call, and not the next."""
+    try:
+        yield
+    except ConnectionError:
+        pass
+    except OSError as error:
+        if error.errno not in _NOT_YET:
+            raise
 
 
 def tune(data: socket.socket, control: socket.socket, unsent_bytes: int, send_buffer_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""How the parties find each other: addresses, agreements and barriers over a torch.distributed store."""
+"""How the parties find each other: addresses, agreements and barriers, over a shared file or over the network."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from torch.distributed import FileStore, Store, TCPStore
+from torch.distributed import FileStore
 
-from engine.transport.errors import DeadlineMissed, DisagreementError
+from engine.transport.board import Board, Copy, Holder
+from engine.transport.errors import DeadlineMissed, DisagreementError, PeerLost
 from engine.transport.mesh import Address
 
 _FIRST_POLL_S, _POLL_S = 0.001, 0.02
@@ -22,18 +23,28 @@ _FIRST_POLL_S, _POLL_S = 0.001, 0.02
 class Rendezvous:
     """Party `index` of `names` at `url`: `file:///path` on one machine, `tcp://host:port` on several.
 
-    Over TCP party 0 holds the store, so it must be the last to leave (end with a barrier). Every wait has
-    the deadline and names who is missing. A url serves one attempt: use a new path or port for the next.
+    Over TCP party 0 listens there, for who knows the attempt's `token`, and holds what all say (`board`): it must be
+    the last to leave (end with a barrier, then close the endpoint). Every wait has the deadline and names who is
+    missing, and over TCP it ends as soon as one of these has gone. A url serves one attempt: use a new path or port
+    for the next. Raises UserError for an address or a port that party 0 cannot have.
     """
 
-    def __init__(self, url: str, *, index: int, names: Sequence[str], deadline_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        index: int,
+        names: Sequence[str],
+        deadline_s: float = 60.0,
+        token: bytes | None = None,
+    ) -> None:
         self.names = tuple(names)
         self.index = index
         self._deadline_s = deadline_s
         self._rounds: dict[str, int] = {}
         self._failure: BaseException | None = None
         self._lost: set[int] = set()
-        self._store = _open(url, index, names, deadline_s)
+        self._store = _open(url, index, names, deadline_s, token)
 
     def fail(self, error: BaseException) -> None:
         """End every wait, now and later, with `error`: who is missing has been lost and will not come."""
@@ -60,11 +71,21 @@ class Rendezvous:
         parties = range(len(self.names)) if parties is None else parties
         end = time.monotonic() + self._deadline_s
         missing, pause_s = list(parties), _FIRST_POLL_S
-        while missing := [party for party in missing if not self._store.check([self._key(key, party)])]:
+        while True:
+            gone = self._gone(missing)  # before it is looked what they had said
+            missing = [party for party in missing if not self._store.check([self._key(key, party)])]
+            if not missing:
+                break
             if self._failure is not None:
                 raise self._failure
             if self._lost.issuperset(missing):
                 break
+            for party in gone.intersection(missing):
+                raise PeerLost(
+                    party,
+                    self.names[party],
+                    f"its connection with the rendezvous ended before it said {key!r}",
+                )
             if time.monotonic() >= end:
                 names = [self.names[party] for party in missing]
                 raise DeadlineMissed(f"{self.names[self.index]} waiting for {key!r}", self._deadline_s, names)
@@ -98,6 +119,17 @@ class Rendezvous:
         self.publish(key, "")
         self.collect(key)
 
+    def close(self) -> None:
+        """Leave. Harmless when it has been left."""
+        if isinstance(self._store, Board):
+            self._store.close()
+
+    def _gone(self, parties: Sequence[int]) -> set[int]:
+        """Those of whom nothing more can be heard, as far as this rendezvous notices; a file notices nobody."""
+        if not isinstance(self._store, Board):
+            return set()
+        return {party for party in parties if self._store.gone(party)}
+
     @staticmethod
     def _key(key: str, party: int) -> str:
         return f"{key}/{party}"
@@ -108,22 +140,22 @@ def checksum(parts: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _open(url: str, index: int, names: Sequence[str], deadline_s: float) -> Store:
+def _open(
+    url: str, index: int, names: Sequence[str], deadline_s: float, token: bytes | None
+) -> FileStore | Board:
     parsed = urlsplit(url)
-    timeout = timedelta(seconds=deadline_s)
     if parsed.scheme == "file" and parsed.path and not parsed.netloc:
         Path(parsed.path).parent.mkdir(parents=True, exist_ok=True)
-        store: Store = FileStore(parsed.path, -1)
-        store.set_timeout(timeout)
+        store = FileStore(parsed.path, -1)
+        store.set_timeout(timedelta(seconds=deadline_s))
         return store
     if parsed.scheme == "tcp" and parsed.hostname and parsed.port:
-        try:
-            return TCPStore(
-                parsed.hostname, parsed.port, is_master=index == 0, timeout=timeout, wait_for_workers=False
+        if token is None:
+            raise ValueError(
+                f"rendezvous = {url!r}: over TCP parties recognise each other by the attempt's token"
             )
-        except RuntimeError as error:  # torch's only signal; the likely cause is told in our terms
-            if index == 0:
-                raise
-            waiting = f"{names[index]} calling the store at {url} ({str(error).splitlines()[0]})"
-            raise DeadlineMissed(waiting, deadline_s, [names[0]]) from error
+        address = parsed.hostname, parsed.port
+        if index == 0:
+            return Holder(address, parties=len(names), token=token)
+        return Copy(address, index=index, names=names, token=token, deadline_s=deadline_s)
     raise ValueError(f"rendezvous = {url!r}: must be file:///absolute/path or tcp://host:port")

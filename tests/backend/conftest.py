@@ -16,11 +16,11 @@ from backend.db import Database
 from backend.db.engine import sqlite_file, sqlite_url
 from backend.db.models import Attempt
 from backend.executors import local, process
-from backend.services import describing
+from backend.services import describing, drawing
 from backend.services.racing import Racing
 from backend.settings import Settings
 from tests import databases
-from tests.backend import warm
+from tests.backend import warm, warm_drawing
 from tests.backend.guarded import application, browser
 from tests.backend.house import House
 from tests.backend.live_server import LiveServer
@@ -32,13 +32,16 @@ STARTED_ANEW = {"test_descriptions", "test_description_forks"}
 """The files whose subject is the process that describes a model."""
 ON_SQLITE = {
     "test_figures_links", "test_figures_markup", "test_figures_race", "test_figures_timeline", "test_rehearsed",
-    "test_scheduler_loop", "test_shared_units", "test_slowed", "test_unreadable_jobs",
+    "test_scheduler_loop", "test_scheduler_retry", "test_shared_units", "test_slowed", "test_unreadable_jobs",
 }  # fmt: skip
 """The files whose tests meet PostgreSQL in `soak`. In the suite every figure of one job is drawn from one in
 `test_figures_registry.py`, a race by what stands below, comparisons, reasons and series of links in files of their own;
-jobs are scheduled by one in `test_scheduler_retry.py` and `test_scheduler_drain.py`, and all that is written and rolled
-up is tested with both."""
+jobs are scheduled by one in three tests of `test_scheduler_retry.py` and in `test_scheduler_drain.py`, and all that is
+written and rolled up is tested with both."""
 ON_BOTH = {
+    "test_a_job_makes_room_for_one_that_waits_and_goes_on_behind_it",
+    "test_a_job_that_failed_is_tried_again_and_every_attempt_is_kept",
+    "test_a_restarted_server_knows_which_jobs_back_off_and_tries_them_when_it_is_time",
     "test_every_job_starts_at_zero_and_finishes_at_its_next_forward",
     "test_steps_that_some_job_did_not_keep_are_skipped",
     "test_the_job_that_finishes_first_is_called_so",
@@ -61,6 +64,15 @@ def warm_descriptions(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.node.path.stem not in STARTED_ANEW:
             patch.setattr(describing, "subprocess", warm.PROGRAMS)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Figures are drawn in forks of a process that has loaded what draws."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.path.stem != "test_drawing":
+            patch.setattr(drawing, "get_context", lambda _: warm_drawing.CONTEXT)
         yield
 
 
@@ -176,6 +188,16 @@ def database(migrated_url: Callable[[], str]) -> Iterator[Database]:
 def new_database(migrated_url: Callable[[], str]) -> Iterator[Database]:
     """One of each kind for each test."""
     database = Database(migrated_url())
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def small_database(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Database]:
+    """A SQLite database without a row."""
+    file = tmp_path_factory.mktemp("database") / migrated.name
+    shutil.copy(migrated, file)
+    database = Database(sqlite_url(file))
     yield database
     database.close()
 

@@ -78,10 +78,11 @@ def _serve(control: socket.socket) -> None:
             for descriptor, mine in zip(outputs, (1, 2), strict=True):
                 os.dup2(descriptor, mine)
                 os.close(descriptor)
-            take_on(**json.loads(asked))
-            if WARM_PROGRAMS in os.environ:
-                from tests.backend import warm  # noqa: PLC0415 - processes that draw import this module, too
+            from tests.backend import warm, warm_drawing  # noqa: PLC0415 - who draws imports this module, too
 
+            take_on(**json.loads(asked))
+            warm_drawing.use()
+            if WARM_PROGRAMS in os.environ:
                 warm.use()
             return
         for descriptor in outputs:
@@ -101,7 +102,9 @@ def _load() -> None:
     import backend.cli.main  # noqa: F401, PLC0415
     from backend.app import create_app  # noqa: PLC0415
     from backend.server import Server  # noqa: F401, PLC0415
+    from tests.backend import warm_drawing  # noqa: PLC0415
 
+    warm_drawing.begin()
     create_app()
     gc.collect()
     gc.freeze()  # forks leave it alone, so that they share it

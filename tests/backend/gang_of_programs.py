@@ -33,6 +33,7 @@ MAKES_ROOM = (
     "import os, time\nwhile not os.path.exists('preempt.json'): time.sleep(0.01)\n"
     "open('preempted.json', 'w').write('{\"step\": 4}')"
 )
+TELLS = "import os; print('the secret is', os.environ['HF_TOKEN'], flush=True)"
 PROGRAMS = {
     "work": "",
     "goes on": "",
@@ -43,6 +44,7 @@ PROGRAMS = {
     "starts strangers": f"{STRANGER}; {SLEEP}",
     "fails": "raise SystemExit(3)",
     "fails when told": WHEN_TOLD,
+    "fails and tells its secret": f"{TELLS}; raise SystemExit(3)",
     "fails at first": "raise SystemExit(3)",
     "makes room": MAKES_ROOM,
     "leaves a daemon and fails": f"{DAEMON}; raise SystemExit(3)",

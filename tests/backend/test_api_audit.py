@@ -17,10 +17,11 @@ from backend.access.kept import LEAST_DAYS
 from backend.access.rights import CHANGE_NOTHING, EVERYBODY
 from backend.api.recorder import target_of
 from backend.db import Database, WriterError, models
-from backend.services import audit_retention
+from backend.schemas.people import AuditDetails
+from backend.services import old_entries
 from backend.services.audit import Audit
-from backend.services.audit_retention import AuditRetention
 from backend.services.jobs import Jobs
+from backend.services.old_entries import OldEntries
 from backend.services.retention import DAY_NS, EVERY_S
 from tests.backend.guarded import (
     WITH_TOKEN,
@@ -33,7 +34,7 @@ from tests.backend.guarded import (
     sign_in,
     who_shows,
 )
-from tests.backend.job_specs import JSON
+from tests.backend.job_specs import JSON, job_spec
 from tests.backend.test_api_access import CLOSED, filled
 from tests.backend.test_api_people import BY_OPERATION
 
@@ -82,7 +83,7 @@ def test_what_was_given_and_taken(guarded: FastAPI) -> None:
     assert boss.post("/api/v1/users", json={"name": "ola"}).status_code == 409
     boss.delete(f"/api/v1/tokens/{made['id']}")
     boss.delete("/api/v1/users/ola")
-    nothing = dict.fromkeys(("role", "former_role", "user", "name", "scope", "expires_at"))
+    nothing = dict.fromkeys(AuditDetails.model_fields)
     token = nothing | {"user": "ola", "name": "laptop", "scope": "viewer", "expires_at": made["expires_at"]}
     assert [entry["details"] for entry in entries(guarded)[:6]] == [
         nothing | {"role": "viewer"},
@@ -92,6 +93,36 @@ def test_what_was_given_and_taken(guarded: FastAPI) -> None:
         token,
         nothing | {"role": "member"},
     ]
+
+
+def test_what_was_done_to_a_job(guarded: FastAPI) -> None:
+    boss = admin(guarded)
+    job, other = (
+        boss.post("/api/v1/jobs", json=job_spec(name)).json()["id"] for name in ("audited", "other")
+    )
+    address = f"/api/v1/jobs/{job}"
+    boss.patch(address, json={"tags": ["b", "a"], "note": "said to nobody else"})
+    boss.patch(address, json={"tags": ["a"], "note": "said to nobody else"})
+    boss.patch(address, json={"note": None})
+    boss.patch(address, json={"tags": ["a"]})
+    boss.put(f"{address}/baseline", json={"baseline": other})
+    boss.put(f"{address}/baseline", json={"baseline": None})
+    assert boss.post(f"{address}/preempt", json={}).status_code == 409
+    found = [entry["details"] for entry in entries(guarded, target=f"jobs/{job}")]
+    said = [
+        None if each is None else {name: value for name, value in each.items() if value is not None}
+        for each in found
+    ]
+    assert said[:-1] == [
+        None,  # it was refused
+        {"former_baseline": other},
+        {"baseline": other},
+        None,  # nothing has changed
+        {"note": "removed"},
+        {"tags": ["a"], "former_tags": ["a", "b"]},
+        {"tags": ["a", "b"], "former_tags": [], "note": "written"},
+    ]
+    assert "said to nobody else" not in boss.get("/api/v1/audit?limit=200").text
 
 
 def test_every_write_of_the_document_is_recorded_and_nothing_else(tmp_path: Path) -> None:
@@ -219,11 +250,11 @@ def test_what_is_old_goes_and_the_database_keeps_what_is_young(
             ]
 
     new_database.writer.run(write)
-    monkeypatch.setattr(audit_retention, "PORTION", 1)
-    assert AuditRetention(new_database, 365).look() == EVERY_S
+    monkeypatch.setattr(old_entries, "PORTION", 1)
+    assert OldEntries(new_database, models.AuditEntry, 365).look() == EVERY_S
     assert kept() == aged[2:]
     with pytest.raises((exc.DatabaseError, RuntimeError), match="append-only"):
-        AuditRetention(new_database, LEAST_DAYS - 2).look()
+        OldEntries(new_database, models.AuditEntry, LEAST_DAYS - 2).look()
     assert kept() == aged[3:], "what is older than that had gone before"
 
 

@@ -108,7 +108,7 @@ def test_a_writer_that_was_too_busy_once_does_not_end_the_storing(
     monkeypatch.setattr(context.database.writer, "run", run)
     job_id = submit(api, "busy")["id"]
     posted = start_attempt(api, job_id, tmp_path)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         with context.database.read() as session:
             if session.get(models.JobFigures, job_id) is not None:

@@ -12,6 +12,8 @@ from tests.backend.figures_drawn import column
 from tests.backend.job_specs import job_spec
 
 MODEL = {"name": "bn-cnn"}
+TWICE = {"steps": 2, "global_batch": 8, "micro_batches": 2}
+"""Training whose steps are two passes."""
 
 
 def memory(api: TestClient, **changes: Any) -> dict[str, Any]:
@@ -172,17 +174,18 @@ def test_a_plan_within_a_budget_of_memory_has_a_reason_for_each_layer(api: TestC
     assert api.post("/api/v1/plans", json=job_spec(memory={"budget": "lots"})).status_code == 422
 
 
-@pytest.fixture
-def deep(tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A model of many equal blocks."""
-    (tmp_path / "net.py").write_text(
+    folder = tmp_path_factory.mktemp("deep")
+    (folder / "net.py").write_text(
         "from torch import nn\n"
         "def build():\n"
         "    sizes = [64] + 8 * [256]\n"
         "    blocks = [nn.Sequential(nn.Linear(*pair), nn.Tanh()) for pair in zip(sizes, sizes[1:])]\n"
         "    return nn.Sequential(nn.Flatten(), *blocks, nn.Linear(256, 10))\n"
     )
-    return {"model": {"entrypoint": "net:build", "directory": str(tmp_path)}}
+    return {"model": {"entrypoint": "net:build", "directory": str(folder)}}
 
 
 def largest(api: TestClient, room: str, **changes: Any) -> Any:
@@ -195,7 +198,7 @@ def test_the_largest_batch_of_each_way_fits_and_one_more_does_not(
     api: TestClient, deep: dict[str, Any]
 ) -> None:
     """As the prediction of a job with that batch has it, also while mechanisms learn."""
-    room, twice = 12 * 2**20, {"steps": 2, "global_batch": 8, "micro_batches": 2}
+    room, twice = 12 * 2**20, TWICE
     found = largest(api, "12MiB", training=twice, **deep)
     assert found["memory"] == room
     ways = {way["way"]: way for way in found["ways"]}
@@ -226,9 +229,9 @@ def test_the_largest_batch_of_each_way_fits_and_one_more_does_not(
 
 def test_the_largest_batch_is_drawn_over_memory(api: TestClient, deep: dict[str, Any]) -> None:
     """What was found ends each line."""
-    found = {way["way"]: way for way in largest(api, "12MiB", **deep)["ways"]}
+    found = {way["way"]: way for way in largest(api, "12MiB", training=TWICE, **deep)["ways"]}
     path = "/api/v1/plans/largest-batch/figure?memory=12MiB&theme=dark"
-    answer = api.post(path, json=job_spec(**deep))
+    answer = api.post(path, json=job_spec(training=TWICE, **deep))
     assert answer.status_code == 200, answer.text
     drawn = [trace for trace in answer.json()["data"] if trace["yaxis"] == "y"]
     assert [trace["name"].partition(" (")[0] for trace in drawn] == list(found)

@@ -194,7 +194,12 @@ def serve_as_a_user(data_dir: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("mode", "rule"), [(0o000, "it cannot be opened"), (0o400, "it cannot be written")], ids=["none", "read"]
+    ("mode", "rule"),
+    [
+        pytest.param(0o000, "it cannot be opened", id="none"),
+        # In the suite a disk that can only be read is named so, below.
+        pytest.param(0o400, "it cannot be written", id="read", marks=pytest.mark.soak),
+    ],
 )
 @pytest.mark.usefixtures("server_lane")
 def test_a_database_without_the_permission_is_named(data_dir: Path, mode: int, rule: str) -> None:

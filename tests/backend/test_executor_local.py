@@ -18,7 +18,8 @@ from backend.lifecycle import Reason
 from engine import lab
 from engine.launch import Launch
 from engine.models.describe import describe_request
-from engine.plan.job import ClusterSpec, JobSpec, NetworkSpec, SourceSpec, StrategySpec, TrainingSpec
+from engine.plan.job import ClusterSpec, JobSpec, SourceSpec, StrategySpec, TrainingSpec
+from engine.plan.network import NetworkSpec
 from engine.strategies import build_plan
 from tests.backend import warm
 from tests.backend.executor_attempts import NOWHERE, empty_in_the_end, ended, until

@@ -72,7 +72,9 @@ def build(database: Database, job_id: str, name: str, **request: Any) -> dict[st
 def test_it_answers_in_every_theme_and_width(
     database: Database, jobs: dict[str, str], job: str, name: str
 ) -> None:
-    for theme, width in itertools.product(THEMES, WIDTHS):
+    # A database knows nothing of looks: of PostgreSQL each is drawn once, and not each with each.
+    every = zip if database.shared else itertools.product
+    for theme, width in every(THEMES, WIDTHS):
         content = build(database, jobs[job], name, theme=theme, width=width)
         assert content["layout"]["template"]["layout"]["font"]["color"] == COLOURS[theme].text
         assert content["layout"]["meta"]["alt"]

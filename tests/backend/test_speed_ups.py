@@ -22,7 +22,7 @@ from tests.backend.posted_run import Posted, end_attempt, record_steps, start_at
 from tests.backend.recorded_run import add_job
 
 SECOND = 10**9
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 THREADS = (
     "threads per worker: 2 here, 1 in the baseline; they must be equal: submit one of them with the other's "
     "cluster.threads"

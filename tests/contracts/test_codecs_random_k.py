@@ -69,9 +69,9 @@ def test_every_element_and_every_two_are_sent_as_often_as_any_other(count: int, 
     errors = (sent.mean(0) - share) / math.sqrt(share * (1 - share) / times)
     assert np.abs(errors).max() < FAR
     both = chosen * (chosen - 1) / (count * (count - 1))
-    for one, other in list(combinations(range(count), 2))[:100]:
-        found = (sent[:, one] * sent[:, other]).mean()
-        assert abs(found - both) < FAR * math.sqrt(both * (1 - both) / times)
+    found = (sent.T.astype(np.float64) @ sent) / times
+    for one, other in combinations(range(count), 2):
+        assert abs(found[one, other] - both) < FAR * math.sqrt(both * (1 - both) / times)
 
 
 def test_what_is_sent_is_what_was_there() -> None:
@@ -83,7 +83,9 @@ def test_what_is_sent_is_what_was_there() -> None:
     assert torch.equal(sent[there], given[there])
 
 
-@pytest.mark.parametrize(("ratio", "bits"), [(0.1, 32), (0.5, 32), (0.1, 16)])
+@pytest.mark.parametrize(
+    ("ratio", "bits"), [(0.1, 32), pytest.param(0.5, 32, marks=pytest.mark.soak), (0.1, 16)]
+)
 def test_unbiased_the_mean_of_many_messages_is_what_was_given(ratio: float, bits: int) -> None:
     given = normal(400, dtype=torch.float64)
     found = many(given, ratio=ratio, unbiased=True, value_bits=bits)

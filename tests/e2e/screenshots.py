@@ -108,9 +108,11 @@ def main() -> None:
             "sign-in": sign_in(guarded.url),
             "launch-viewer": watching(guarded),
         }
-        take(browser, server.url, busy, out)
-        for job in (waits, held):
-            client.stop(job, timeout_s=TIMEOUT_MS / 1e3)
+        try:
+            take(browser, server.url, busy, out)
+        finally:  # they would go on without the server
+            for job in (waits, held):
+                client.stop(job, timeout_s=TIMEOUT_MS / 1e3)
         browser.close()
 
 

@@ -27,6 +27,7 @@ def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Clie
     layer = (row.get_attribute("data-testid") or "").removeprefix("plan-editor-row-")
     expect(row).to_contain_text("Linear")
     expect(row.get_by_label(re.compile("^Exchange of"))).to_have_value("parameter-server")
+    expect(editor).to_have_attribute("aria-busy", "false")
     before = totals.inner_text()
     wire = row.get_by_role("cell").nth(2)
     bytes_before = in_bytes(wire.inner_text())
@@ -36,6 +37,7 @@ def test_a_layer_is_changed_by_hand_and_the_job_says_so(page: Page, client: Clie
     notes = editor.get_by_test_id("plan-note").filter(has_text="overrides.0: ")
     expect(notes).to_contain_text(f"layers named {layer} [{layer} (Linear)]: codec fp16")
     expect(totals).not_to_have_text(before, use_inner_text=True)
+    expect(editor).to_have_attribute("aria-busy", "false")
     # Gradients go in half as many bytes, parameters come back whole.
     assert in_bytes(wire.inner_text()) == pytest.approx(0.75 * bytes_before, rel=0.01)
 

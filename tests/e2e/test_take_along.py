@@ -32,8 +32,8 @@ FIGURES = {
 }
 """By page."""
 OTHERS = (
-    "race-asks", "races", "jobs", "jobs-groups", "devices", "compare-empty", "launch", "launch-own", "launch-cluster",
-    "launch-refused", "job-plan", "job-attempts", "job-events", "job-logs", "job-spec", "job-unknown", "people",
+    "race-asks", "races", "jobs", "jobs-groups", "devices", "launch-own", "launch-cluster", "launch-refused",
+    "job-plan", "job-attempts", "job-events", "job-logs", "job-spec", "job-unknown", "people",
 )  # fmt: skip
 """Pages without figures. (Tables that are there for a moment only: `test_job_labels.py`, `test_launch.py`.)"""
 

@@ -72,9 +72,10 @@ def unfold(page: Page) -> None:
         seen = height  # figures may have grown when they came
 
 
-PARTS = ("home", "race", "job-timeline", "job-links", "race-unknown")
-"""Views of which another one has all: the race that one lands on, and figures without what is chosen in them. The visit
-to all pages goes to them in `soak`."""
+PARTS = ("home", "race", "job-timeline", "job-links", "race-unknown", "compare-empty", "launch")
+"""Views of which another one has all: the race that one lands on, figures without what is chosen in them, the choice of
+jobs that a race asks for, and a form without what is opened or refused in it. The visit to all pages goes to them in
+`soak`."""
 
 
 FORMS = ("plan-editor",)

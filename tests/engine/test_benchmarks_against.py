@@ -20,10 +20,14 @@ NOW = {"slice_size": "auto", PLAN: WAY.replace("50000", "200000")}
 BEFORE = {"slice_size": "50000", PLAN: WAY}
 
 
-def test_defaults_and_sizes_are_told_by_the_engine_of_a_tree() -> None:
+def test_defaults_are_told_by_the_engine_of_a_tree() -> None:
     found = resolved(ROOT, {**JOB, "strategy": "p3", "options": {}})
     assert (found["slice_size"], found["codec"]) == ("auto", "fp32")
     assert found[PLAN] == WAY
+
+
+@pytest.mark.soak  # each asks a process that loads PyTorch: that an option reaches it, one that is none shows below
+def test_sizes_are_told_by_the_engine_of_a_tree() -> None:
     shorter = resolved(ROOT, {**JOB, "strategy": "p3", "options": {"slice_size": 500}})
     assert shorter[PLAN] == WAY.replace("50000", "500")
 

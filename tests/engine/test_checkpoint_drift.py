@@ -103,11 +103,11 @@ def test_nobody_goes_on_before_all_have_stopped_and_the_shard_has_captured() -> 
     threads[0].start()
     assert not world.shard.told.wait(0.01), "worker 1 is in its step"
     threads[1].start()
-    assert world.shard.told.wait(10)
+    assert world.shard.told.wait(60)
     assert stopped == []
     world.shard.may.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert stopped == [pause, pause]
     assert world.shard.paused == {0: 5, 1: 3}
     assert world.workers[1].pause is None
@@ -136,7 +136,7 @@ def test_who_has_done_all_steps_takes_part_in_the_cuts_of_who_has_not() -> None:
     world.workers[0].stop(5)
     assert found == [], "worker 0 is in its step"
     assert leaves(world.workers[0], 9) == []
-    thread.join(10)
+    thread.join(60)
     assert found == [[pause]]
 
 
@@ -150,7 +150,7 @@ def test_worker_0_makes_room_behind_its_last_step_while_another_is_in_its_own() 
         assert thread.is_alive()
         thread.join(0.01)
     world.workers[1].stop(3)
-    thread.join(10)
+    thread.join(60)
     assert found == [[pause]]
     assert world.shard.paused == {0: 9, 1: 3}
 

@@ -143,7 +143,7 @@ class Captures:
 
         def capture() -> None:
             self.told.set()
-            self.may.wait(10)
+            self.may.wait(60)
             for peer in told:
                 self._end.send(peer, Header(Message.CAPTURED, self._end.index, Lane.WORKER, cut))
 
@@ -172,12 +172,12 @@ def test_nobody_goes_on_behind_a_cut_before_every_shard_has_captured() -> None:
     for thread in threads:
         thread.start()
     for shard in shards:
-        assert shard.told.wait(10)
+        assert shard.told.wait(60)
     shards[0].may.set()
     assert not gone_on.is_set()
     shards[1].may.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert gone_on.is_set()
     assert heard == [Word(cut=True, next=9)] * 2
     assert wires.log.index((0, Message.CAPTURED, 5)) < wires.log.index((1, Message.WORD, 1))

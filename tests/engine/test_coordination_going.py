@@ -69,15 +69,14 @@ def test_a_version_is_waited_for_until_nobody_goes_on() -> None:
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("gang_lane")
-@pytest.mark.parametrize("checkpoint", [{}, {"every_steps": 5}])
 @pytest.mark.parametrize(
-    ("strategy", "options"),
+    ("strategy", "options", "checkpoint"),
     [
-        ("async-sgd", {}),
-        ("async-sgd", {"servers": 1, "where": "dedicated"}),
-        ("softsync", {"contributions": 1}),
-        ("bounded-staleness", {"bound": 100}),
-        ("decentralized-async", {}),
+        ("async-sgd", {}, {}),
+        ("async-sgd", {"servers": 1, "where": "dedicated"}, {"every_steps": 5}),
+        ("softsync", {"contributions": 1}, {}),
+        ("bounded-staleness", {"bound": 100}, {"every_steps": 5}),
+        ("decentralized-async", {}, {}),
     ],
 )
 def test_a_worker_far_behind_is_waited_for(

@@ -278,6 +278,7 @@ def test_swapping_late_holds_less_and_takes_longer() -> None:
     assert late > ahead > 0
 
 
+@pytest.mark.soak  # what a batch fits, in which way and how slowly, test_liveness_largest.py shows of small models
 def test_at_an_equal_slow_down_more_time_allows_a_larger_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pai_table_1, "ROOM", 2**25)
     subject = pai_table_1.Subject("resnet-digits")

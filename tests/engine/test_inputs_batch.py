@@ -14,7 +14,7 @@ from engine.inputs.batch import count, first, of_type, repeated, shape, shown
 from engine.inputs.build import MapStyleSource
 from engine.inputs.reading import read
 from engine.inputs.source import TensorSource
-from engine.inputs.task import UserLoss, weight
+from engine.inputs.task import UserLoss, classification, weight
 from engine.runtime.trainer import differentiable
 
 BATCH = {"a": torch.ones(3, 2), "b": (torch.zeros(3, dtype=torch.int64), torch.ones(3, 1, 1))}
@@ -94,3 +94,22 @@ def test_a_loss_of_which_nothing_can_be_learned_is_named() -> None:
     assert differentiable(found, 4) is found
     with pytest.raises(TrainingError, match=r"loss of step 4 depends on no parameter that is trained then"):
         differentiable(found.detach(), 4)
+
+
+@pytest.mark.parametrize(
+    ("answer", "target", "says"),
+    [
+        (
+            torch.zeros(3),
+            0,
+            r"forward answered a tensor of shape \(3,\) and type float32.*the targets are a tensor",
+        ),
+        (torch.zeros(3, 2), 5, r"of shape \(3, 2\).*Target 5 is out of bounds.*as many classes"),
+        ([torch.zeros(3, 2)], 0, "forward answered a list"),
+    ],
+)
+def test_an_answer_that_fits_no_targets_is_refused_whenever_it_comes(
+    answer: Any, target: int, says: str
+) -> None:
+    with pytest.raises(UserError, match=says):
+        classification(lambda _: answer, torch.zeros(3, 4), torch.full((3,), target))  # type: ignore[arg-type]

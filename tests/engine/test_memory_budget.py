@@ -273,8 +273,9 @@ def resnet() -> Fitter:
     return fitter(resnet_digits, images(256))
 
 
+@pytest.mark.soak
 def test_a_smaller_budget_never_has_a_higher_peak() -> None:
-    """200 budgets of a model, whole steps looked at."""
+    """200 budgets of a model, whole steps looked at; in the suite, `test_budget_verified.py` has 200 of drawn costs."""
     draw, most = random.Random(8), resnet().fit(2**40).peak
     found: list[Fitted] = []
     refused: list[int] = []

@@ -369,6 +369,7 @@ def run_process(request: dict, cwd: Path) -> tuple[int, dict]:
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.soak  # in the suite tests/backend/test_descriptions.py starts the same program, for both
 def test_the_short_process_answers_a_description_or_an_error(folder):
     root = Path(__file__).parents[2]
     module = next(folder.glob("net_*.py")).stem

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import UserError
 from engine.lab import INTERFACE
-from engine.plan.job import NetworkSpec
+from engine.plan.network import NetworkSpec
 from engine.telemetry.batch import LinkInfo
 from engine.telemetry.recorder import TRANSPORT
 from engine.telemetry.sampler import interface_of, interface_rate_bps

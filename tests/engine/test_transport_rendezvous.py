@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from backend.chaos.ports import reserved
-from engine.transport import AttemptClock, DeadlineMissed, DisagreementError
+from engine.transport import AttemptClock, DeadlineMissed, DisagreementError, PeerLost
 from engine.transport.rendezvous import Rendezvous, checksum
-from tests.engine.transport_parties import connected, in_threads
+from tests.engine.transport_parties import TOKEN, WAIT_S, connected, in_threads
 
 pytestmark = pytest.mark.usefixtures("data_plane")
 NAMES = ("worker 0", "worker 1", "server 0")
 
 
+Join = Callable[..., list[Rendezvous]]
+
+
 @pytest.fixture(params=["file", "tcp"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "file":
-        yield f"file://{tmp_path}/rendezvous"
-        return
-    with reserved() as port:
-        yield f"tcp://127.0.0.1:{port}"
+def join(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Join]:
+    with ExitStack() as stack:
+        url = f"file://{tmp_path}/rendezvous"
+        if request.param == "tcp":
+            url = f"tcp://127.0.0.1:{stack.enter_context(reserved())}"
+
+        def members(deadline_s: float = 20.0, parties: int = 3) -> list[Rendezvous]:
+            found = [
+                Rendezvous(url, index=index, names=NAMES, deadline_s=deadline_s, token=TOKEN)
+                for index in range(parties)
+            ]
+            for member in found:
+                stack.enter_context(closing(member))
+            return found
+
+        yield members
 
 
-def join(url: str, deadline_s: float = 20.0, parties: int = 3) -> list[Rendezvous]:
-    return [Rendezvous(url, index=index, names=NAMES, deadline_s=deadline_s) for index in range(parties)]
-
-
-def test_addresses_agreement_and_barrier(url: str) -> None:
-    members = join(url)
+def test_addresses_agreement_and_barrier(join: Join) -> None:
+    members = join()
     learned: dict[int, dict[int, tuple[str, int]]] = {}
 
     def run(member: Rendezvous) -> None:
@@ -44,15 +54,15 @@ def test_addresses_agreement_and_barrier(url: str) -> None:
     assert learned == dict.fromkeys(range(3), addresses)
 
 
-def test_who_is_missing_is_named(url: str) -> None:
-    first, _ = join(url, deadline_s=0.2, parties=2)
+def test_who_is_missing_is_named(join: Join) -> None:
+    first, _ = join(deadline_s=0.2, parties=2)
     missing = r"worker 0 waiting for 'barrier ready 1'.*missing: worker 1, server 0"
     with pytest.raises(DeadlineMissed, match=missing):
         first.barrier("ready")
 
 
-def test_who_differs_is_named(url: str) -> None:
-    members = join(url)
+def test_who_differs_is_named(join: Join) -> None:
+    members = join()
     values = ["same", "same", "other"]
     errors: list[str] = []
 
@@ -64,6 +74,38 @@ def test_who_differs_is_named(url: str) -> None:
     in_threads([lambda member=member: run(member) for member in members])
     assert len(set(errors)) == 1
     assert "disagree on key order: worker 0, worker 1: 'same'; server 0: 'other'" in errors[0]
+
+
+def test_over_the_network_who_leaves_is_waited_for_no_more() -> None:
+    """Others hear it from party 0, and keep what it had said; where party 0 leaves, nobody hears anything any more."""
+    with reserved() as port:
+        url = f"tcp://127.0.0.1:{port}"
+        members = [
+            Rendezvous(url, index=index, names=NAMES, deadline_s=WAIT_S * 10, token=TOKEN)
+            for index in range(3)
+        ]
+        members[1].publish("address", "here")
+        members[1].close()
+        for member in (members[0], members[2]):
+            assert member.collect("address", [1]) == {1: "here"}
+            ended = "lost worker 1: its connection with the rendezvous ended before it said 'barrier ready 1'"
+            with pytest.raises(PeerLost, match=ended):
+                member.collect("barrier ready 1", [1])
+        members[0].close()
+        with pytest.raises(PeerLost, match="lost worker 0"):
+            members[2].barrier("ready")
+        members[2].close()
+
+
+def test_over_the_network_who_does_not_know_the_token_is_told_nothing() -> None:
+    with reserved() as port:
+        url = f"tcp://127.0.0.1:{port}"
+        with closing(Rendezvous(url, index=0, names=NAMES, token=TOKEN)) as holder:
+            with pytest.raises(DeadlineMissed, match=r"worker 1 calling worker 0 at .*missing: worker 0"):
+                Rendezvous(url, index=1, names=NAMES, deadline_s=0.3, token=b"another attempt's token")
+            assert not holder.says("address", 1)
+        with pytest.raises(ValueError, match="recognise each other by the attempt's token"):
+            Rendezvous(url, index=0, names=NAMES)
 
 
 def test_bad_urls_are_refused() -> None:

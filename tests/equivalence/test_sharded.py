@@ -93,11 +93,19 @@ def test_what_replaces_gathered_parameters_trains(how: str, tmp_path: Path) -> N
     assert distance(found.state, plain.train(spec_of(how, **changes), 2)) <= 1e-11
 
 
-def test_a_gradient_that_nobody_sums_is_refused(tmp_path: Path) -> None:
-    """Of parameters that are gathered still, in a loss to which the model's own call contributes none."""
-    end = run(spec_of("by_hand", **ONE_GROUP), tmp_path).end
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("by_hand", "the loss depends on first.weight outside of the module that owns it"),
+        ("moved", "last.weight is where `fsdp` does not know of it"),
+    ],
+)
+def test_what_is_lost_of_gathered_parameters_is_refused(how: str, reason: str, tmp_path: Path) -> None:
+    """A gradient that nobody sums, as of a loss to which the model's own call contributes none; and a parameter that
+    another module has, from which parts are not taken back."""
+    end = run(spec_of(how, **ONE_GROUP), tmp_path).end
     assert end.status == "failed"
-    assert "the loss depends on first.weight outside of the module that owns it" in end.reason
+    assert reason in end.reason
 
 
 def test_a_gradient_that_comes_in_parts_is_refused(tmp_path: Path) -> None:

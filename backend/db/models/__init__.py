@@ -10,16 +10,19 @@ from backend.db.models.people import Token, User
 from backend.db.models.projects import Project
 from backend.db.models.races import Race, RaceOut, RaceRun
 from backend.db.models.rollups import DetailedStep, LayerWait, StalenessCount, StalenessWindow, TransferTotal
+from backend.db.models.secrets import Secret
 from backend.db.models.servers import Role, ServerRow
 from backend.db.models.sign_ins import SignIn
 from backend.db.models.speed_ups import SpeedUpRow
 from backend.db.models.telemetry import Batch, DroppedDetail, LayerTotal, Link, LinkBin, Metric, StepRow
+from backend.db.models.webhooks import Delivery, Webhook
 
 __all__ = [
     "Attempt",
     "AuditEntry",
     "Base",
     "Batch",
+    "Delivery",
     "DetailedStep",
     "DroppedDetail",
     "Job",
@@ -37,6 +40,7 @@ __all__ = [
     "RaceOut",
     "RaceRun",
     "Role",
+    "Secret",
     "ServerRow",
     "SignIn",
     "SpeedUpRow",
@@ -47,4 +51,5 @@ __all__ = [
     "TransferTotal",
     "Transition",
     "User",
+    "Webhook",
 ]

@@ -48,6 +48,8 @@ export interface PlotlyFigure {
 
 export type Theme = "light" | "dark";
 export type Token = Schemas["TokenView"];
+export type Webhook = Schemas["WebhookView"];
+export type Delivery = Schemas["DeliveryView"];
 export type NewToken = Schemas["NewToken"];
 export type User = Schemas["UserView"];
 export type AuditEntry = Schemas["AuditEntryView"];

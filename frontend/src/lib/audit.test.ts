@@ -34,6 +34,16 @@ test("a file has what the table has, and the token", () => {
   expect(row).toEqual(["2026-11-28T12:00:00Z", null, null, "cancel_job", "jobs/1", "", "203.0.113.7", 200]);
 });
 
+test("an entry says what was done to a job", () => {
+  const said = (details: object) => givenBy({ ...ENTRY, details: { ...NOTHING, ...details } });
+  expect(said({ tags: ["a", "b"], former_tags: [], note: "removed" })).toBe(
+    "tags a, b, were none; note removed",
+  );
+  expect(said({ former_baseline: "0192" })).toBe("baseline none, was 0192");
+  expect(said({ attempt: 2 })).toBe("attempt 2");
+  expect(said({ name: "chat", host: "https://chat.example.org" })).toBe("chat to https://chat.example.org");
+});
+
 test("an entry says which role and which token", () => {
   const said = (details: Partial<typeof NOTHING> | object) =>
     givenBy({ ...ENTRY, details: { ...NOTHING, ...details } });

@@ -7,13 +7,28 @@ export function targetOf(target: string): { kind: string; id: string | null } {
   return { kind, id: id || null };
 }
 
-/** What an entry gave or took, or for which job: `viewer, was member`, `laptop of ada, viewer, until 2026-12-24`. */
+/** What an entry gave or took, or for which job: `viewer, was member`, `laptop of ada, viewer, until 2026-12-24`,
+ * `tags a, b, were a`. */
 export function givenBy({ details }: AuditEntry): string {
   if (!details) return "";
   const { role, former_role, user, name, scope, expires_at, for_job } = details;
   if (for_job) return `for jobs/${for_job}`;
+  if (!role && !scope) return ofJob(details).join("; ");
   if (!scope) return `${role}${former_role ? `, was ${former_role}` : ""}`;
   return `${name} of ${user}, ${scope}, ${expires_at ? `until ${expires_at.slice(0, 10)}` : "never expires"}`;
+}
+
+/** What was done to a job. */
+function ofJob(details: NonNullable<AuditEntry["details"]>): string[] {
+  const { tags, former_tags, note, baseline, former_baseline, attempt, name, host } = details;
+  const listed = (given?: string[] | null) => given?.join(", ") || "none";
+  return [
+    tags ? `tags ${listed(tags)}, were ${listed(former_tags)}` : "",
+    note ? `note ${note}` : "",
+    baseline || former_baseline ? `baseline ${baseline ?? "none"}, was ${former_baseline ?? "none"}` : "",
+    attempt ? `attempt ${attempt}` : "",
+    host ? `${name} to ${host}` : "",
+  ].filter(Boolean);
 }
 
 /** Entries of the audit log as rows of a file. */

@@ -114,6 +114,9 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.calls += self.training
+        if self.how == "moved" and self.calls == 3:
+            before, self.last = self.last, nn.Linear(24, 10)
+            self.last.weight, self.last.bias = before.weight, before.bias
         logits: Tensor = self.last(self.features(x))
         return logits if not isinstance(self.kept, Tensor) else logits * self.kept.square().mean()
 

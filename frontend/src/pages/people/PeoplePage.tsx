@@ -1,5 +1,6 @@
 import { Alert, Code, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { ForMembers } from "../../access/ForMembers";
 import { useWho } from "../../access/useWho";
 import { tokensQuery, usersQuery } from "../../api/peopleQueries";
 import { Problem } from "../../components/Problem";
@@ -7,10 +8,12 @@ import { usePageTitle } from "../../components/usePageTitle";
 import { MEANS } from "../../lib/rights";
 import { AuditTable } from "./AuditTable";
 import { MakeToken } from "./MakeToken";
+import { Secrets } from "./Secrets";
 import { TokenTable } from "./TokenTable";
 import { UserTable } from "./UserTable";
+import { Webhooks } from "./Webhooks";
 
-/** One's own tokens; for admins everybody, their tokens, and who did what. */
+/** One's own tokens, webhooks and secrets; for admins everybody, their tokens, and who did what. */
 export function PeoplePage() {
   const { user, role, asked } = useWho();
   const admin = role === "admin";
@@ -35,6 +38,10 @@ export function PeoplePage() {
           <Code>--insecure</Code>. Below stands what was done, and from where.
         </Alert>
       )}
+      <ForMembers>
+        <Webhooks />
+        <Secrets />
+      </ForMembers>
       {admin && <AuditTable />}
     </Stack>
   );

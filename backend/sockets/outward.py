@@ -1,0 +1,153 @@
+"""Messages to addresses that people name, which must not reach what only this machine or its network reaches.
+
+A name is resolved once, when the connection is made; what it leads to is looked at, and that very address is connected
+to: a name that leads elsewhere a moment later (DNS rebinding) is of no use. Redirects are not followed, proxies of the
+environment are not used, and of an answer nothing but its status is read.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import httpcore
+
+from backend.access.addresses import Address, parsed
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+COMPATIBLE = ipaddress.ip_network("::/96")
+"""IPv6 addresses whose last four bytes are an IPv4 address. Those of the second are not used any more."""
+SAID = 300
+"""Characters of a failure that are kept."""
+
+
+class NotSentError(Exception):
+    """The message did not arrive, or nobody knows; the text says why."""
+
+
+def permitted(text: str, allowed: Collection[Network]) -> bool:
+    """Whether a message may go to this address, as `getaddrinfo` answers it: a public one, or one of `allowed`."""
+    address = parsed(text)
+    if address is None:
+        return False
+    if any(address in network for network in allowed):
+        return True
+    return all(inner.is_global and not inner.is_multicast for inner in _inside(address))
+
+
+def _inside(address: Address) -> Iterator[Address]:
+    """The address, and those that a router may find in it."""
+    yield address
+    if isinstance(address, ipaddress.IPv4Address):
+        return
+    if address in NAT64 or address in COMPATIBLE:
+        yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+
+
+def post(
+    url: str, headers: Mapping[str, str], body: bytes, *, allowed: Collection[Network], deadline_s: float
+) -> int:
+    """Send `body`, and answer the status that came back, whatever it is. Raises NotSentError where nothing came back
+    within `deadline_s`, the address is none that may be reached, or its certificate is not the name's."""
+    network = _Network(allowed, deadline_s)
+    timeout = dict.fromkeys(("connect", "read", "write", "pool"), deadline_s)
+    try:
+        with (
+            httpcore.ConnectionPool(
+                ssl_context=ssl.create_default_context(),
+                network_backend=network,
+                max_connections=1,
+                retries=0,
+            ) as pool,
+            pool.stream(
+                "POST", url, headers=list(headers.items()), content=body, extensions={"timeout": timeout}
+            ) as answer,
+        ):
+            return answer.status
+    except (
+        httpcore.NetworkError,
+        httpcore.TimeoutException,
+        httpcore.ProtocolError,
+        OSError,
+        UnicodeError,
+    ) as error:
+        what = str(error) or f"no answer within {deadline_s:g} s ({type(error).__name__})"
+        raise NotSentError(what[:SAID]) from None
+
+
+class _Network(httpcore.NetworkBackend):
+    """Connects where it may, and does everything before one deadline: else a receiver that sends a byte now and then
+    would hold a thread for ever."""
+
+    def __init__(self, allowed: Collection[Network], deadline_s: float) -> None:
+        self._inner = httpcore.SyncBackend()
+        self._allowed = allowed
+        self._ends = time.monotonic() + deadline_s
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+        fit = [address for address in addresses if permitted(address, self._allowed)]
+        if not fit:
+            raise NotSentError(
+                f"{host} leads to {', '.join(addresses)}: no public address, and none of TRAINYARD_WEBHOOK_NETWORKS"
+            )
+        for address in fit[:-1]:
+            try:
+                return self._connect(address, port, socket_options)
+            except httpcore.ConnectError:
+                continue
+        return self._connect(fit[-1], port, socket_options)
+
+    def _connect(self, address: str, port: int, options: Iterable[Any] | None) -> httpcore.NetworkStream:
+        stream = self._inner.connect_tcp(address, port, timeout=_left(self._ends), socket_options=options)
+        return _Stream(stream, self._ends)
+
+
+class _Stream(httpcore.NetworkStream):
+    """A connection that is over at a time."""
+
+    def __init__(self, inner: httpcore.NetworkStream, ends: float) -> None:
+        self._inner = inner
+        self._ends = ends
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, _left(self._ends))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, _left(self._ends))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(self._ends)), self._ends)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+def _left(ends: float) -> float:
+    """Seconds until then. Raises httpcore.ReadTimeout where it is over."""
+    left = ends - time.monotonic()
+    if left <= 0:
+        raise httpcore.ReadTimeout("")
+    return left
