@@ -157,7 +157,7 @@ def test_people_come_with_their_migration_and_go_with_it_and_jobs_stay(new_url: 
 
 def test_an_attempt_that_runs_keeps_its_handle_over_the_migration(new_url: Callable[[], str]) -> None:
     engine = open_engine(new_url(), readonly=False)
-    _move(engine, "0020")
+    _move(engine, "0021")
     columns = "supervisor_boot_id, supervisor_pid, supervisor_start"
     kept = [(1, "boot", 12, 2**40), (2, None, None, None)]
     with engine.begin() as connection:
@@ -172,7 +172,7 @@ def test_an_attempt_that_runs_keeps_its_handle_over_the_migration(new_url: Calla
                 f"created_unix_ns, {columns}) VALUES ({number}, 'a', {number}, 'running', '[]', '', '/jobs/a', '[]', "
                 f"FALSE, 1, {', '.join('NULL' if each is None else str(each) for each in values)})"
             )
-    _move(engine, "0021")
+    _move(engine, "0022")
     with Session(engine) as session:
         found = [session.get_one(Attempt, number, options=[load_only(Attempt.handle)]) for number, *_ in kept]
         handles = [changes.handle_of(attempt) for attempt in found]
@@ -181,7 +181,7 @@ def test_an_attempt_that_runs_keeps_its_handle_over_the_migration(new_url: Calla
         directory=Path("/jobs/a"), identity=Identity(boot_id="boot", pid=12, start_ticks=2**40)
     )
     assert handles[1] is None
-    _move(engine, "0020")
+    _move(engine, "0021")
     with engine.connect() as connection:
         back = connection.exec_driver_sql(f"SELECT id, {columns} FROM attempts ORDER BY id").all()
     assert [tuple(row) for row in back] == kept

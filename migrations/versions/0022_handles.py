@@ -1,6 +1,6 @@
 """What an executor finds an attempt by: its own words in one column, in place of a process on one machine.
 
-Revision: 0021, after 0020.
+Revision: 0022, after 0021.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0021"
-down_revision = "0020"
+revision = "0022"
+down_revision = "0021"
 branch_labels = None
 depends_on = None
 
