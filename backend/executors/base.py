@@ -13,7 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from backend.executors.process import Identity
 from backend.lifecycle import Outcome, Reason
 from engine.launch import Launch
 
@@ -37,12 +36,12 @@ class Ingest:
 
 @dataclass(frozen=True, kw_only=True)
 class Handle:
-    """What an executor needs to find an attempt again."""
+    """What an executor needs to find an attempt again. Equal handles mean the same launch."""
 
-    directory: Path
-    """The attempt's directory."""
-    identity: Identity
-    """Of the process that looks after the attempt."""
+    executor: str
+    """Name of the executor that made it; no other can read it."""
+    data: dict[str, Any]
+    """That executor's own words, in JSON's types: the database keeps them, and nobody else reads them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +108,8 @@ class Executor(ABC):
 
         Never raises for an attempt that is gone: that is an `Ended` like any other; once answered, the same
         answer is given for ever. When what looked after it vanished, poll ends what is left of its processes
-        before it answers.
+        before it answers. This and the methods below raise UserError for a handle of another executor, or one whose
+        data another version of this program wrote.
         """
 
     @abstractmethod

@@ -24,6 +24,7 @@ from backend.executors import files, process, redaction, scratch
 from backend.executors.base import NO_SECRETS, Ended, Executor, Handle, Ingest, LaunchError, Running
 from backend.executors.environment import inherited
 from backend.executors.process import Identity
+from backend.executors.supervised import NAME, Supervised
 from backend.lifecycle import Reason
 from engine import lab
 from engine.checkpoint import preemption
@@ -39,7 +40,7 @@ logger = logging.getLogger(__name__)
 class LocalExecutor(Executor):
     """Processes on this machine."""
 
-    name = "local"
+    name = NAME
 
     def __init__(self, command: Sequence[str] = SUPERVISOR) -> None:
         """`command` starts a supervisor; the attempt's directory is added to it."""
@@ -65,7 +66,7 @@ class LocalExecutor(Executor):
         who = process.identity(child.pid)
         assert who is not None, "an unreaped child keeps its entry in /proc"
         self._children[who] = child
-        return Handle(directory=directory, identity=who)
+        return Supervised(directory=directory, identity=who).handle()
 
     def find(self, directory: Path) -> Handle | None:
         with suppress(
@@ -77,41 +78,45 @@ class LocalExecutor(Executor):
             scratch.remove(directory)
             return None
         who = files.claimed_by(directory)
-        return Handle(directory=directory, identity=who) if who else None
+        return Supervised(directory=directory, identity=who).handle() if who else None
 
     def poll(self, handle: Handle) -> Running | Ended:
-        if process.is_alive(handle.identity):
-            if not handle.directory.is_dir():  # it cannot report any more, and its results have no home
-                process.send(handle.identity, signal.SIGKILL)
-            return files.read_progress(handle.directory)[0]
-        left = self._reap(handle.identity)
-        end = files.read_end(handle.directory)
+        attempt = Supervised.of(handle)
+        if process.is_alive(attempt.identity):
+            if not attempt.directory.is_dir():  # it cannot report any more, and its results have no home
+                process.send(attempt.identity, signal.SIGKILL)
+            return files.read_progress(attempt.directory)[0]
+        left = self._reap(attempt.identity)
+        end = files.read_end(attempt.directory)
         if end is None:  # read after it was gone: it cannot come any more
-            end = self._told.get(handle.identity) or self._lost(handle, left)
+            end = self._told.get(attempt.identity) or self._lost(attempt, left)
             try:
-                files.write_end(handle.directory, end)
+                files.write_end(attempt.directory, end)
             except OSError as error:  # its directory vanished, the disk is full: it has ended all the same
-                self._told[handle.identity] = end
+                self._told[attempt.identity] = end
                 logger.warning("how the attempt ended is not in its directory: %s", error)
         return end
 
     def redirect(self, handle: Handle, url: str) -> None:
-        ingest = files.read_ingest(handle.directory)
+        attempt = Supervised.of(handle)
+        ingest = files.read_ingest(attempt.directory)
         if ingest is not None and ingest.url != url:
-            files.write_ingest(handle.directory, replace(ingest, url=url))
+            files.write_ingest(attempt.directory, replace(ingest, url=url))
 
     def preempt(self, handle: Handle) -> None:
-        if handle.directory.is_dir():
-            preemption.ask(handle.directory)
+        attempt = Supervised.of(handle)
+        if attempt.directory.is_dir():
+            preemption.ask(attempt.directory)
 
     def stop(self, handle: Handle, *, force: bool = False) -> None:
-        if not process.is_alive(handle.identity):
+        attempt = Supervised.of(handle)
+        if not process.is_alive(attempt.identity):
             return
         try:
-            files.request_stop(handle.directory)
+            files.request_stop(attempt.directory)
         except OSError as error:  # it is ended anyway; only the reason that it gives will be another
             logger.warning("the attempt is not told that it was cancelled: %s", error)
-        process.send(handle.identity, signal.SIGKILL if force else signal.SIGTERM)
+        process.send(attempt.identity, signal.SIGKILL if force else signal.SIGTERM)
 
     def _start(self, directory: Path, threads: int, secrets: Mapping[str, str]) -> subprocess.Popen[bytes]:
         environment = inherited() | dict(secrets)
@@ -145,27 +150,27 @@ class LocalExecutor(Executor):
         child = self._children.pop(who, None)
         return None if child is None else child.wait()
 
-    def _lost(self, handle: Handle, exit_code: int | None) -> Ended:
+    def _lost(self, attempt: Supervised, exit_code: int | None) -> Ended:
         """The supervisor is gone without a word: end what it left, and say what is known."""
-        stuck = process.kill_marked(handle.directory)
-        scratch.remove(handle.directory)
+        stuck = process.kill_marked(attempt.directory)
+        scratch.remove(attempt.directory)
         lab.sweep()
-        _, gang = files.read_progress(handle.directory)
+        _, gang = files.read_progress(attempt.directory)
         if gang is not None:  # it vanished while it sent telemetry: the gang's end stands
             return replace(gang, sealed=False)
         now = time.time_ns()
-        if not handle.directory.is_dir():
+        if not attempt.directory.is_dir():
             reason = Reason.DIRECTORY_LOST
-            text = f"{handle.directory} vanished. {reason.remedy}"
+            text = f"{attempt.directory} vanished. {reason.remedy}"
             return Ended(status="failed", reason=reason, message=text, ended_unix_ns=now)
-        if files.stop_requested(handle.directory):
+        if files.stop_requested(attempt.directory):
             summary = Reason.CANCELLED.summary
             return Ended(status="cancelled", reason=Reason.CANCELLED, message=summary, ended_unix_ns=now)
-        if handle.identity.boot_id != process.boot_id():
+        if attempt.identity.boot_id != process.boot_id():
             reason = Reason.MACHINE_RESTARTED
             return Ended(status="failed", reason=reason, message=reason.summary, ended_unix_ns=now)
         how = "" if exit_code is None else f" ({exit_text(exit_code)})"
-        text = f"supervisor process {handle.identity.pid} vanished{how}; what it left was killed"
+        text = f"supervisor process {attempt.identity.pid} vanished{how}; what it left was killed"
         if stuck:
             text += f", but {', '.join(str(p.pid) for p in stuck)} did not go"
         reason = Reason.SUPERVISOR_LOST

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import asdict
 
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session, load_only
 
 from backend.db.models import Attempt, AuditEntry, Job
 from backend.executors.base import Ended, Handle, Running
-from backend.executors.process import Identity
 from backend.lifecycle import (
     ACTIVE,
     ATTEMPT,
@@ -27,6 +26,7 @@ from backend.lifecycle import (
 )
 from backend.scheduler import record, retry
 from backend.scheduler.instructions import Preempt, Refuse, Wait
+from engine.plan.serde import from_plain
 
 # Plans and descriptions are large: what a wait does not need is not loaded.
 WAITING = load_only(Job.state, Job.reason, Job.message, Job.revision, raiseload=True)
@@ -37,12 +37,9 @@ INTERRUPTIONS = 3
 
 
 def handle_of(attempt: Attempt) -> Handle | None:
-    """The executor's handle; None where the launch was not recorded."""
-    boot_id, pid, start = attempt.supervisor_boot_id, attempt.supervisor_pid, attempt.supervisor_start
-    if boot_id is None or pid is None or start is None:
-        return None
-    who = Identity(boot_id=boot_id, pid=pid, start_ticks=start)
-    return Handle(directory=Path(attempt.directory), identity=who)
+    """The executor's handle; None where the launch was not recorded. Raises UserError where another version of this
+    program wrote it."""
+    return None if attempt.handle is None else from_plain(Handle, attempt.handle)
 
 
 def events_of(state: State, report: Running) -> tuple[Event, ...]:
@@ -106,11 +103,9 @@ def unreadable(session: Session, job_id: str, message: str) -> None:
 
 
 def launched(session: Session, attempt_id: int, handle: Handle) -> None:
-    """The supervisor is up: keep its identity, also where the job was cancelled meanwhile."""
+    """What looks after the attempt is up: keep its handle, also where the job was cancelled meanwhile."""
     attempt = session.get_one(Attempt, attempt_id)
-    attempt.supervisor_boot_id = handle.identity.boot_id
-    attempt.supervisor_pid = handle.identity.pid
-    attempt.supervisor_start = handle.identity.start_ticks
+    attempt.handle = asdict(handle)
     if is_allowed(State(attempt.state), Event.LAUNCHED, table=ATTEMPT):
         record.advance(session, attempt.job, attempt, Event.LAUNCHED)
 

@@ -255,7 +255,7 @@ class Scheduler:
             self._due = True
             if not report.sealed:
                 self._drained.add(attempt.id)
-                self._drain.add(handle.directory)
+                self._drain.add(Path(attempt.directory))
         elif attempt.state == State.STOPPING_CANCELLED:
             self._press(attempt.id, handle, report)
         elif changes.events_of(State(attempt.state), report):

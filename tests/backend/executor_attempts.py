@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
+from backend.executors import process
 from backend.executors.base import Ended, Executor, Handle, Ingest, Running
 from backend.executors.local import LocalExecutor
 from engine.launch import Launch
@@ -21,6 +23,7 @@ from engine.plan.job import ClusterSpec, JobSpec, SourceSpec, TrainingSpec
 from engine.plan.plan import LayerPlan, Plan
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Executor)
 DEADLINE_S = 120.0
 """What comes at all has come by then, also on a machine that others use."""
 ORPHAN_S = 60.0
@@ -101,3 +104,31 @@ def empty_in_the_end() -> Iterator[None]:
         patch.setattr(tempfile, "tempdir", folder)
         yield
         until(lambda: not os.listdir(folder), "no temporary file is left", within_s=ORPHAN_S)  # noqa: PTH208
+
+
+def nothing_left(directory: Path) -> bool:
+    """Whether no process of the attempt that `launch` made there is left."""
+    return process.marked(directory / "attempt") == []
+
+
+def strangers(directory: Path) -> list[int]:
+    """What the attempt's programs started without any environment, in sessions of their own: found by their
+    arguments, so that this does not look the way the executor does."""
+    ends, found = f"\0stranger\0{directory / 'attempt'}\0".encode(), []
+    for each in process.all_processes():
+        with suppress(OSError):
+            if Path(f"/proc/{each.pid}/cmdline").read_bytes().endswith(ends):
+                found.append(each.pid)
+    return found
+
+
+@contextmanager
+def all_gone_in_the_end(executor: E, directory: Path) -> Iterator[E]:
+    """The executor, for a test whose attempt is in `directory`: what still runs when the test has ended is killed."""
+    with empty_in_the_end():
+        yield executor
+        assert process.kill_marked(directory / "attempt") == []
+        if (directory / "attempt").is_dir() and (handle := executor.find(directory / "attempt")):
+            ended(executor, handle)
+        for left in strangers(directory):
+            os.kill(left, signal.SIGKILL)

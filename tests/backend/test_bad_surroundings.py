@@ -17,6 +17,7 @@ from backend.client import ApiError, Client
 from backend.db import Database
 from backend.executors import process
 from backend.executors.base import Running
+from backend.executors.supervised import Supervised
 from backend.lifecycle import Reason
 from tests.backend.executor_attempts import NOWHERE, ended, launch, programs_executor, running, until
 from tests.backend.held_jobs import NEVER, held_spec, let_go
@@ -162,7 +163,7 @@ def test_a_full_disk_does_not_keep_a_supervisor_from_saying_how_it_ended(tmp_pat
         handle = executor.launch(launch(disk.path, "sleep"), NOWHERE)
         running(executor, handle)
         disk.fill()
-        supervisor, *programs = process.descendants(handle.identity.pid)
+        supervisor, *programs = process.descendants(Supervised.of(handle).identity.pid)
         for program in programs:
             process.send(program, signal.SIGKILL)
         until(lambda: not process.descendants(supervisor.pid), "its processes have ended")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,17 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, Engine, inspect
+from sqlalchemy.orm import Session, load_only
 
 from backend.db import Database, SchemaError
 from backend.db.engine import open_engine, sqlite_url
 from backend.db.migrate import alembic_config, upgrade
-from backend.db.models import Base
+from backend.db.models import Attempt, Base
 from backend.db.partitions import is_partition
+from backend.executors.process import Identity
+from backend.executors.supervised import Supervised
 from backend.figures.source import ran_meanwhile
+from backend.scheduler import changes
 
 
 def migrated(url: str) -> Engine:
@@ -112,13 +117,7 @@ def test_who_ran_at_the_same_time_is_answered_from_an_index_alone(tmp_path: Path
 
 def test_people_come_with_their_migration_and_go_with_it_and_jobs_stay(new_url: Callable[[], str]) -> None:
     engine = open_engine(new_url(), readonly=False)
-
-    def move(revision: str) -> None:
-        config = alembic_config()
-        with engine.begin() as connection:
-            config.attributes["connection"] = connection
-            move_to = command.upgrade if revision >= _revision(connection) else command.downgrade
-            move_to(config, revision)
+    move = partial(_move, engine)
 
     def run(*statements: str) -> None:
         with engine.begin() as connection:
@@ -154,6 +153,47 @@ def test_people_come_with_their_migration_and_go_with_it_and_jobs_stay(new_url: 
         assert found("SELECT name FROM jobs") == [("kept",)]
         assert found("SELECT to_state FROM transitions") == [("failed",)]
     engine.dispose()
+
+
+def test_an_attempt_that_runs_keeps_its_handle_over_the_migration(new_url: Callable[[], str]) -> None:
+    engine = open_engine(new_url(), readonly=False)
+    _move(engine, "0021")
+    columns = "supervisor_boot_id, supervisor_pid, supervisor_start"
+    kept = [(1, "boot", 12, 2**40), (2, None, None, None)]
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO jobs (id, name, spec, state, priority, created_unix_ns, revision) "
+            "VALUES ('a', 'kept', '{}', 'running', 0, 1, 1)"
+        )
+        for number, boot, pid, start in kept:
+            values = [boot and f"'{boot}'", pid, start]
+            connection.exec_driver_sql(
+                "INSERT INTO attempts (id, job_id, number, state, parties, token_sha256, directory, devices, sealed, "
+                f"created_unix_ns, {columns}) VALUES ({number}, 'a', {number}, 'running', '[]', '', '/jobs/a', '[]', "
+                f"FALSE, 1, {', '.join('NULL' if each is None else str(each) for each in values)})"
+            )
+    _move(engine, "0022")
+    with Session(engine) as session:
+        found = [session.get_one(Attempt, number, options=[load_only(Attempt.handle)]) for number, *_ in kept]
+        handles = [changes.handle_of(attempt) for attempt in found]
+    assert handles[0] is not None
+    assert Supervised.of(handles[0]) == Supervised(
+        directory=Path("/jobs/a"), identity=Identity(boot_id="boot", pid=12, start_ticks=2**40)
+    )
+    assert handles[1] is None
+    _move(engine, "0021")
+    with engine.connect() as connection:
+        back = connection.exec_driver_sql(f"SELECT id, {columns} FROM attempts ORDER BY id").all()
+    assert [tuple(row) for row in back] == kept
+    engine.dispose()
+
+
+def _move(engine: Engine, revision: str) -> None:
+    config = alembic_config()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        move_to = command.upgrade if revision >= _revision(connection) else command.downgrade
+        move_to(config, revision)
 
 
 def _revision(connection: Connection) -> str:

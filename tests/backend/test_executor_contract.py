@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
+import json
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from socket import create_server
 
 import pytest
 
-from backend.executors import process
 from backend.executors.base import Executor, Handle, LaunchError
 from backend.executors.registry import EXECUTORS, make_executor
 from backend.lifecycle import Reason
-from engine.errors import UnknownNameError
+from engine.errors import UnknownNameError, UserError
+from engine.plan.serde import from_plain
 from engine.telemetry.batch import Batch, encode
 from engine.telemetry.spool import SpoolWriter
 from tests.backend.executor_attempts import (
     DEADLINE_S,
     NOWHERE,
-    ORPHAN_S,
-    empty_in_the_end,
+    all_gone_in_the_end,
     ended,
     launch,
+    nothing_left,
     programs_executor,
     running,
-    until,
 )
 
 WITH_PROGRAMS = {"local": programs_executor}
@@ -38,35 +35,14 @@ WITH_PROGRAMS = {"local": programs_executor}
 
 @pytest.fixture(params=sorted(EXECUTORS))
 def executor(server_lane: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor]:
-    with empty_in_the_end():
-        made = WITH_PROGRAMS[request.param]()
+    with all_gone_in_the_end(WITH_PROGRAMS[request.param](), tmp_path) as made:
         yield made
-        assert process.kill_marked(tmp_path / "attempt") == []
-        if (tmp_path / "attempt").is_dir() and (handle := made.find(tmp_path / "attempt")):
-            ended(made, handle)
-        for left in strangers(tmp_path):
-            os.kill(left, signal.SIGKILL)
 
 
 def test_executors_are_made_by_name_and_an_unknown_name_lists_the_known_ones() -> None:
     assert {name: make_executor(name).name for name in EXECUTORS} == {name: name for name in EXECUTORS}
     with pytest.raises(UnknownNameError, match="Known: local"):
         make_executor("slurm")
-
-
-def nothing_left(directory: Path) -> bool:
-    return process.marked(directory / "attempt") == []
-
-
-def strangers(directory: Path) -> list[int]:
-    """What the attempt's programs started without any environment, in sessions of their own: found by their
-    arguments, so that this does not look the way the executor does."""
-    ends, found = f"\0stranger\0{directory / 'attempt'}\0".encode(), []
-    for each in process.all_processes():
-        with suppress(OSError):
-            if Path(f"/proc/{each.pid}/cmdline").read_bytes().endswith(ends):
-                found.append(each.pid)
-    return found
 
 
 def test_an_attempt_that_does_its_work_succeeds_and_leaves_nothing(
@@ -173,7 +149,12 @@ def test_an_attempt_is_launched_once(executor: Executor, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["sleep", "work"])
 def test_a_later_executor_goes_on_with_the_handle(executor: Executor, tmp_path: Path, name: str) -> None:
     handle = executor.launch(launch(tmp_path, name), NOWHERE)
+    stored = from_plain(Handle, json.loads(json.dumps(asdict(handle))))
     later = type(executor)()
+    for method in (later.poll, later.stop, later.preempt):
+        with pytest.raises(UserError, match="another executor"):
+            method(replace(stored, executor="another executor"))
+    handle = stored
     if name == "sleep":
         running(later, handle)
         later.stop(handle)
@@ -187,14 +168,14 @@ def test_telemetry_is_sent_to_another_server_and_only_this_user_can_read_where(
     running(executor, handle)
     with create_server(("127.0.0.1", 0)) as later:
         executor.redirect(handle, f"http://127.0.0.1:{later.getsockname()[1]}")
-        SpoolWriter(handle.directory / "spool", 0).write(
+        SpoolWriter(tmp_path / "attempt" / "spool", 0).write(
             0, encode(Batch(attempt=1, party=0, name="w", sequence=0))
         )
         later.settimeout(DEADLINE_S)
         connection, _ = later.accept()
         with connection:
             assert connection.recv(1000).startswith(b"POST /api/v1/attempts/1/batches")
-    holders = [p for p in handle.directory.rglob("*") if p.is_file() and b"secret" in p.read_bytes()]
+    holders = [p for p in tmp_path.rglob("*") if p.is_file() and b"secret" in p.read_bytes()]
     assert [stat.S_IMODE(holder.stat().st_mode) for holder in holders] == [0o600]
     executor.stop(handle, force=True)
     ended(executor, handle)
@@ -209,101 +190,6 @@ def test_find_meets_a_launched_attempt_again(executor: Executor, tmp_path: Path)
 
 def test_what_was_not_launched_is_not_found(executor: Executor, tmp_path: Path) -> None:
     assert executor.find(tmp_path / "attempt") is None
-
-
-def test_a_supervisor_lost_while_running_is_told_and_its_processes_die(
-    executor: Executor, tmp_path: Path
-) -> None:
-    handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
-    running(executor, handle)
-    until(lambda: len(process.marked(tmp_path / "attempt")) >= 3, "with two workers")
-    process.send(handle.identity, signal.SIGKILL)
-    end = ended(executor, handle)
-    assert (end.status, end.reason, end.party) == ("failed", Reason.SUPERVISOR_LOST, "supervisor")
-    assert "killed by SIGKILL" in end.message
-    assert nothing_left(tmp_path)
-    assert executor.poll(handle) == end
-
-
-def test_processes_die_with_their_supervisor_also_without_a_server(
-    executor: Executor, tmp_path: Path
-) -> None:
-    handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
-    running(executor, handle)
-    process.send(handle.identity, signal.SIGKILL)
-    until(lambda: nothing_left(tmp_path), "nothing is left", within_s=ORPHAN_S)  # nobody polls
-
-
-def test_a_stranger_of_a_process_that_ended_is_killed(executor: Executor, tmp_path: Path) -> None:
-    handle = executor.launch(launch(tmp_path, "leaves a stranger"), NOWHERE)
-    assert ended(executor, handle).status == "succeeded"
-    assert strangers(tmp_path) == []
-
-
-@pytest.mark.parametrize("killed", ["what was started first", "its child", "a worker", "nobody: stopped"])
-def test_whatever_is_killed_no_stranger_is_left(executor: Executor, tmp_path: Path, killed: str) -> None:
-    handle = executor.launch(launch(tmp_path, "starts strangers"), NOWHERE)
-    until(lambda: len(strangers(tmp_path)) == 2, "each of two workers has started one")
-    if killed == "nobody: stopped":
-        executor.stop(handle)
-    else:
-        process.send(victim(handle, killed), signal.SIGKILL)
-    until(lambda: not strangers(tmp_path), "no stranger is left", within_s=ORPHAN_S)  # nobody polls
-    until(lambda: nothing_left(tmp_path), "nothing is left", within_s=ORPHAN_S)
-    end = ended(executor, handle)
-    assert end.reason == {
-        "what was started first": Reason.SUPERVISOR_LOST,
-        "its child": Reason.SUPERVISOR_LOST,
-        "a worker": Reason.PROCESS_KILLED,
-        "nobody: stopped": Reason.CANCELLED,
-    }[killed]  # fmt: skip
-
-
-def victim(handle: Handle, name: str) -> process.Identity:
-    if name == "what was started first":
-        return handle.identity
-    if name == "its child":
-        parents = {s.pid: s.parent for s in process.all_processes()}
-        below = process.descendants(handle.identity.pid)
-        return next(p for p in below if parents.get(p.pid) == handle.identity.pid)
-    return worker_of(handle.directory, b"start_new_session")
-
-
-def test_a_poll_between_the_death_of_the_first_and_that_of_the_others_leaves_no_stranger(
-    executor: Executor, tmp_path: Path
-) -> None:
-    handle = executor.launch(launch(tmp_path, "starts strangers"), NOWHERE)
-    until(lambda: len(strangers(tmp_path)) == 2, "each of two workers has started one")
-    for each in process.descendants(handle.identity.pid):
-        if b"gang_of_programs" in Path(f"/proc/{each.pid}/cmdline").read_bytes():
-            process.send(each, signal.SIGSTOP)  # it can end nothing: the poll must
-    process.send(handle.identity, signal.SIGKILL)
-    assert ended(executor, handle).reason == Reason.SUPERVISOR_LOST
-    assert strangers(tmp_path) == []
-
-
-def test_a_killed_worker_is_named_and_the_others_end(executor: Executor, tmp_path: Path) -> None:
-    handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
-    running(executor, handle)
-    process.send(worker_of(tmp_path / "attempt"), signal.SIGKILL)
-    end = ended(executor, handle)
-    assert (end.status, end.reason, end.exit_code) == ("failed", Reason.PROCESS_KILLED, -9)
-    assert str(end.party).startswith("worker ")
-    assert nothing_left(tmp_path)
-
-
-def worker_of(directory: Path, program: bytes = b"SIG_IGN") -> process.Identity:
-    """A process of the gang, by a word of its program; without one, of `stubborn` programs. One that has just been
-    forked shows the program of whoever forked it."""
-
-    def look() -> process.Identity | None:
-        for found in process.marked(directory):
-            with suppress(OSError):  # it has ended since it was listed
-                if program in Path(f"/proc/{found.pid}/cmdline").read_bytes():
-                    return found
-        return None
-
-    return until(look, "a worker is there")
 
 
 def test_a_launch_that_fails_leaves_nothing(executor: Executor, tmp_path: Path) -> None:
@@ -321,18 +207,3 @@ def test_find_answers_an_ended_attempt_and_poll_its_end(executor: Executor, tmp_
     assert later.poll(handle) == end
     later.stop(handle, force=True)
     assert later.poll(handle) == end
-
-
-@pytest.mark.parametrize("force", [False, True])
-def test_an_attempt_whose_directory_vanished_still_ends(
-    executor: Executor, tmp_path: Path, *, force: bool
-) -> None:
-    handle = executor.launch(launch(tmp_path, "stubborn"), NOWHERE)
-    running(executor, handle)
-    shutil.rmtree(tmp_path / "attempt")
-    executor.stop(handle, force=force)
-    executor.stop(handle, force=force)
-    end = ended(executor, handle)
-    assert (end.status, end.reason) == ("failed", Reason.DIRECTORY_LOST)
-    assert executor.poll(handle) == end
-    assert nothing_left(tmp_path)

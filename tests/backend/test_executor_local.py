@@ -13,6 +13,7 @@ import pytest
 from backend.executors import local, process
 from backend.executors.base import Ended, Handle, Running
 from backend.executors.local import LocalExecutor
+from backend.executors.supervised import Supervised
 from backend.lifecycle import Reason
 from engine import lab
 from engine.launch import Launch
@@ -57,7 +58,7 @@ def loads_torch(pid: int) -> bool:
 def workers_of(handle: Handle) -> list[process.Identity]:
     """The fork server and what it started."""
     found = []
-    for each in process.descendants(handle.identity.pid):
+    for each in process.descendants(Supervised.of(handle).identity.pid):
         with contextlib.suppress(OSError):  # it has ended since it was listed
             if loads_torch(each.pid):
                 found.append(each)
@@ -116,7 +117,7 @@ def test_a_running_job_is_stopped_and_its_supervisor_never_loads_torch(tmp_path:
     handle = executor.launch(train(tmp_path, steps=100_000), NOWHERE)
     until(lambda: len(workers_of(handle)) == 3, "fork server and two workers are up")
     until(lambda: executor.poll(handle) == Running(phase="running"), "the attempt runs")
-    assert not loads_torch(handle.identity.pid)
+    assert not loads_torch(Supervised.of(handle).identity.pid)
     environment = Path(f"/proc/{workers_of(handle)[0].pid}/environ").read_bytes().split(b"\0")
     assert b"OMP_NUM_THREADS=1" in environment
     executor.stop(handle)
@@ -128,7 +129,7 @@ def test_a_killed_supervisor_takes_its_workers_along(tmp_path: Path) -> None:
     executor = LocalExecutor()
     handle = executor.launch(train(tmp_path, steps=100_000), NOWHERE)
     until(lambda: len(workers_of(handle)) == 3, "fork server and two workers are up")
-    process.send(handle.identity, signal.SIGKILL)
+    process.send(Supervised.of(handle).identity, signal.SIGKILL)
     until(lambda: process.marked(tmp_path / "attempt") == [], "nothing is left, though nobody polls")
     end = executor.poll(handle)
     assert isinstance(end, Ended)
@@ -142,7 +143,7 @@ def test_the_hosts_of_a_killed_supervisor_are_removed_with_its_workers(tmp_path:
     handle = executor.launch(train(tmp_path, steps=100_000, hosts=2), NOWHERE)
 
     until(lambda: len(workers_of(handle)) == 3, "fork server and two workers are up")
-    below = process.descendants(handle.identity.pid)
+    below = process.descendants(Supervised.of(handle).identity.pid)
     owners = {(who.pid, who.start_ticks): who for who in below}
 
     def hosts() -> list[str]:
@@ -150,8 +151,8 @@ def test_the_hosts_of_a_killed_supervisor_are_removed_with_its_workers(tmp_path:
 
     assert len(hosts()) == 3
     (supervisor,) = {owners[owner] for _, owner in lab.owned() if owner in owners}
-    process.send(handle.identity if killed == "watchdog" else supervisor, signal.SIGKILL)
-    until(lambda: not process.is_alive(handle.identity), "the watchdog is gone")
+    process.send(Supervised.of(handle).identity if killed == "watchdog" else supervisor, signal.SIGKILL)
+    until(lambda: not process.is_alive(Supervised.of(handle).identity), "the watchdog is gone")
     if killed == "watchdog":  # the supervisor's own lab: the server removes it
         assert isinstance(executor.poll(handle), Ended)
     assert hosts() == []

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from backend.executors import files, process
-from backend.executors.base import Ended, Handle
+from backend.executors.base import Ended
 from backend.executors.process import Identity
+from backend.executors.supervised import Supervised
 from backend.lifecycle import Reason
 from tests.backend.executor_attempts import NOWHERE, launch, programs_executor, running, until
 
@@ -113,9 +114,10 @@ def test_after_a_restart_of_the_machine_the_attempt_has_failed(tmp_path: Path) -
     handle = executor.launch(launch(tmp_path, "sleep"), NOWHERE)
     running(executor, handle)
     executor.stop(handle, force=True)
-    until(lambda: not process.is_alive(handle.identity), "the supervisor is gone")
-    (handle.directory / "stop.json").unlink()
-    before = Handle(directory=handle.directory, identity=replace(handle.identity, boot_id="the boot before"))
-    end = executor.poll(before)
+    attempt = Supervised.of(handle)
+    until(lambda: not process.is_alive(attempt.identity), "the supervisor is gone")
+    (attempt.directory / "stop.json").unlink()
+    before = replace(attempt, identity=replace(attempt.identity, boot_id="the boot before"))
+    end = executor.poll(before.handle())
     assert isinstance(end, Ended)
     assert (end.status, end.reason) == ("failed", Reason.MACHINE_RESTARTED)

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Batch, Job, Notice, Transition
 from backend.executors import files, process
+from backend.executors.supervised import Supervised
 from backend.lifecycle import InvalidTransitionError, Reason, State
 from backend.scheduler import changes, record
 from engine.telemetry import batch as wire
@@ -179,7 +180,7 @@ def test_a_paused_server_starts_nothing_but_follows_and_cancels_what_runs(open_h
     house.cancel(cancelled)
     handle = changes.handle_of(house.attempts(killed)[0])
     assert handle is not None
-    process.send(handle.identity, signal.SIGKILL)
+    process.send(Supervised.of(handle).identity, signal.SIGKILL)
     assert house.ends(killed).reason == Reason.SUPERVISOR_LOST
     assert house.ends(cancelled).state == "cancelled"
     until(lambda: house.attempts(killed)[0].sealed, "what it left is sent")
@@ -216,9 +217,9 @@ def test_a_lost_supervisor_fails_the_job_and_its_spool_still_arrives(open_house:
     handle = changes.handle_of(attempt)
     assert handle is not None
     body = wire.encode(wire.Batch(attempt=attempt.id, party=0, name="worker 0", sequence=0))
-    SpoolWriter(handle.directory / "held", 0).write(0, body)
-    process.send(handle.identity, signal.SIGKILL)
-    (handle.directory / "held" / "0").rename(handle.directory / "spool" / "0")
+    SpoolWriter(Supervised.of(handle).directory / "held", 0).write(0, body)
+    process.send(Supervised.of(handle).identity, signal.SIGKILL)
+    (Supervised.of(handle).directory / "held" / "0").rename(Supervised.of(handle).directory / "spool" / "0")
     failed = house.ends(id_)
     assert (failed.state, failed.reason) == ("failed", Reason.SUPERVISOR_LOST)
     assert house.living(id_) == []
@@ -234,7 +235,7 @@ def test_a_supervisor_lost_while_the_server_was_away_is_noticed_at_the_start(ope
     handle = changes.handle_of(house.attempts(id_)[0])
     assert handle is not None
     house.close()
-    process.send(handle.identity, signal.SIGKILL)
+    process.send(Supervised.of(handle).identity, signal.SIGKILL)
     house.open(2)
     house.scheduler.start()
     assert house.ends(id_).reason == Reason.SUPERVISOR_LOST
@@ -274,7 +275,7 @@ def test_a_launch_that_happened_but_was_not_recorded_is_found(open_house: House)
 
     def forget(session: Session) -> None:
         attempt = session.get_one(Job, id_).attempts[0]
-        attempt.supervisor_pid = None
+        attempt.handle = None
         attempt.state = attempt.job.state = State.PLACING
 
     house.database.writer.run(forget)

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from backend.db.models import Attempt, AuditEntry, Job, Maintenance, Transition
 from backend.executors import files, process
 from backend.executors.base import Running
+from backend.executors.supervised import Supervised
 from backend.lifecycle import Reason, State
 from backend.scheduler import changes, record, retry, victims
 from engine.errors import UserError
@@ -106,7 +107,7 @@ def test_a_lost_supervisor_is_cured_by_a_retry(open_house: House) -> None:
     house.reaches(id_, "running")
     handle = changes.handle_of(house.attempts(id_)[0])
     assert handle is not None
-    process.send(handle.identity, signal.SIGKILL)
+    process.send(Supervised.of(handle).identity, signal.SIGKILL)
     until(lambda: len(house.attempts(id_)) == 2, "there is a second attempt")
     house.reaches(id_, "running")
     first = house.attempts(id_)[0]

@@ -102,10 +102,8 @@ class Attempt(Base):
     view: Mapped[str | None] = mapped_column(String(120))
     called: Mapped[str | None] = mapped_column(Text)
     """The server that placed it or looked after it last, as people call it."""
-    supervisor_boot_id: Mapped[str | None] = mapped_column(String(64))
-    supervisor_pid: Mapped[int | None]
-    supervisor_start: Mapped[BigInt | None]
-    """Start time of that process in clock ticks since boot (field 22 of /proc/<pid>/stat)."""
+    handle: Mapped[JsonObject | None]
+    """What its executor finds it by (`backend.executors.base.Handle`); None: the launch was not recorded."""
     exit_code: Mapped[int | None]
     sealed: Mapped[bool] = mapped_column(default=False)
     """Every batch up to the last one is received: no further batch is taken."""
