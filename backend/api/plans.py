@@ -24,10 +24,11 @@ def preview_plan(services: Services, spec: SpecBody, asker: Asking) -> PlanView:
 
 @router.post("/memory", responses=problems(415, 422, 503))
 def predict_memory(services: Services, spec: SpecBody, asker: Asking) -> MemoryView:
-    """What worker 0 of the job would hold in memory at the highest moment of a step, and of each layer for backward,
-    beside what the plan declares. Found without a device: the worker's own code runs on tensors without values, which
-    takes seconds. 422 where the plan would be refused, or where nobody can predict it: for CUDA, workers that average,
-    parts of a cut model, PyTorch's own runners, bf16, rehearsals, and models that look at values."""
+    """What worker 0 of the job, or the fullest stage of a pipeline, would hold in memory at the highest moment of a
+    step, and of each layer for backward, beside what the plan declares. Found without a device: the worker's own code
+    runs on tensors without values, which takes seconds. 422 where the plan would be refused, or where nobody can
+    predict it: for CUDA, workers that go at their own pace, parts of a hybrid model, fsdp, hooks of DDP's, bf16,
+    rehearsals, and models that look at values."""
     return services.peaks.predict(spec, asker)
 
 

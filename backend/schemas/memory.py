@@ -61,7 +61,7 @@ class MemoryView(Schema):
     """What one worker of a job holds in memory."""
 
     worker: int
-    """Which one: the others hold as much, but for what servers hold."""
+    """Which one: the others hold as much, but for what servers hold. Of a pipeline the fullest of the first replica."""
     memory: WorkerMemory
     """Predicted of a step, without a device, and declared by the plan."""
 

@@ -32,7 +32,7 @@ from engine.plan.largest import (
     ways,
 )
 from engine.plan.peak import Peak
-from engine.plan.plan import Plan
+from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import from_plain
 from engine.plan.units_of_measure import parse_bytes
 from engine.plan.worker_memory import declared_memory, request_for, worker_memory
@@ -65,13 +65,13 @@ class Peaks:
         self._predictor = predictor
 
     def predict(self, spec: JobSpec, asker: Asker | None = None) -> MemoryView:
-        """Of worker 0. Raises UserError where a plan is refused, and for what nobody predicts, Busy where too many ask,
-        and Left where the asker is gone."""
+        """Of worker 0, or of its replica's fullest stage. Raises UserError where a plan is refused, and for what nobody
+        predicts, Busy where too many ask, and Left where the asker is gone."""
         planned = self._planner.plan(spec, asker)
         request = request_for(planned.placed, planned.plan, planned.description)
-        assert isinstance(planned.plan, Plan)
         peak = self._predictor.predict(spec, request, PREDICT, _peak, asker)
-        return MemoryView(worker=0, memory=worker_memory(spec, planned.plan, planned.description, peak))
+        memory = worker_memory(spec, planned.plan, planned.description, peak)
+        return MemoryView(worker=peak.stage, memory=memory)
 
     def largest(self, spec: JobSpec, memory: str, asker: Asker | None = None) -> LargestBatchView:
         """The largest batch of a worker of `memory`, whatever the job's own is, for each way to treat activations.
@@ -101,7 +101,13 @@ class Peaks:
         planned = self._planner.plan(replace(spec, memory=MemorySpec(profile=spec.memory.profile)), asker)
         job, plan, described = planned.placed, planned.plan, planned.description
         request_for(job, plan, described)  # refuses what nobody predicts
-        assert isinstance(plan, Plan)
+        if isinstance(plan, Wrapper) or plan.pipeline is not None:
+            raise UserError(
+                "strategy.name",
+                plan.strategy,
+                "the largest batch is found for one replica of the whole model that a plan of ours trains",
+                "Use a strategy whose plan replicates all layers",
+            )
         _, beside = declared_memory(job, plan, described)
         return _Question(spec=spec, job=job, plan=plan, described=described, given=given, beside=beside)
 

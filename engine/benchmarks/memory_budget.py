@@ -32,16 +32,21 @@ from engine.axes.memory import ACTIVATIONS
 from engine.axes.memory_options import SwapOptions
 from engine.benchmarks.harness.pairs import METHOD, ratio, rounds
 from engine.benchmarks.harness.report import Report, arguments
-from engine.benchmarks.memory_peaks import MECHANISMS, MIB, OPTIMIZER, asked, batch, training_of
+from engine.benchmarks.memory_peaks import (
+    MECHANISMS,
+    MIB,
+    OPTIMIZER,
+    asked,
+    asked_for,
+    batch,
+    described_as,
+    fitter_of,
+    training_of,
+)
 from engine.errors import UserError
-from engine.liveness.fitting import Fitter, Wanted
 from engine.liveness.measured import RealSteps, peak_bytes, stored
-from engine.liveness.peak import peak_of
 from engine.memory.blocks import Asked
 from engine.models import registry
-from engine.models.describe import describe
-from engine.plan.description import ModelDescription
-from engine.plan.mechanism_options import options_of
 from engine.state.updates import build_optimizer
 from engine.tensor_bytes import as_bytes
 
@@ -116,40 +121,26 @@ def plain_way(
 def our_way(name: str, samples: int, choices: Mapping[str, Asked], scratch: str, *, counted: bool) -> Way:
     """Our own loop of a worker's, in this process."""
     torch.manual_seed(0)
-    described = described_as(name)
+    described = described_as(name, {})
     training = training_of(name, samples, described)
     steps = RealSteps(training, OPTIMIZER, choices, scratch=scratch, counted=counted)
     return Way(steps.step, lambda: steps.held)
 
 
-def described_as(name: str) -> ModelDescription:
-    with torch.device("meta"):
-        return describe(registry.build(name, {}), *batch(name, 2), name)
-
-
 def budgets(name: str, samples: int) -> dict[str, dict[str, Asked]]:
     """What each budget that is possible chooses, where it is not what a larger one chooses; the least one last."""
-    described = described_as(name)
+    described = described_as(name, {})
     with torch.device("meta"):
-        training = training_of(name, samples, described)
-    look = partial(peak_of, training, OPTIMIZER)
-    free = tuple(layer.name for layer in described.layers if layer.trainable_count)
-    wanted = Wanted(beside=0, free=free, threads=torch.get_num_threads(), accumulated=False)
-    fitter = Fitter(training, {}, look, wanted)
+        fitter = fitter_of(training_of(name, samples, described), described)
     most = fitter.fit(2**50).peak
     found: dict[str, dict[str, Asked]] = {}
     for share in BUDGETS:
         try:
-            fitted = fitter.fit(round(share * most))
+            choices = asked_for(fitter, budget := round(share * most))
         except UserError:
             break
-        choices = {
-            each.layer: Asked(each.activations, options_of(ACTIVATIONS[each.activations], each.options, ""))
-            for each in fitted.layers
-            if "as-is" not in ACTIVATIONS[each.activations].traits
-        }
         if choices not in found.values():
-            found[f"budget {share:.0%}: {fitted.budget / MIB:.0f} MiB"] = choices
+            found[f"budget {share:.0%}: {budget / MIB:.0f} MiB"] = choices
     least = fitter.choices(fitter.least())
     if least not in found.values():
         found["budget: the least that is possible"] = least
@@ -160,7 +151,7 @@ def ways(
     name: str, samples: int, budgeted: Mapping[str, dict[str, Asked]], scratch: Path, *, counted: bool
 ) -> dict[str, Callable[[], Way]]:
     """How each way is made, by name."""
-    described = described_as(name)
+    described = described_as(name, {})
     own = {mechanism: asked(described, mechanism) for mechanism in MECHANISMS}
     found: dict[str, Callable[[], Way]] = {}
     for at, (way, choices) in enumerate({**own, **budgeted}.items()):

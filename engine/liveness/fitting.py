@@ -87,15 +87,15 @@ class Fitter:
         self._look = look
         self._beside = wanted.beside
         self._known: dict[Choice, int | UserError | TrainingError] = {}
-        self._keep = self._blocks.alike(Action.KEEP)
+        self.keep: Final = self._blocks.alike(Action.KEEP)
 
     def fit(self, budget: int, *more: Choice) -> Fitted:
         """The choices for a budget. `more`: some that may hold the least. Raises UserError where none fits, with the
         least peak, and where the model cannot train as it is."""
-        blocks, kept = self._blocks, self._held(self._keep)
+        blocks, kept = self._blocks, self._held(self.keep)
         assert kept is not None
         if kept + self._beside <= budget:
-            return blocks.fitted(budget, self._keep, kept, kept, 0)
+            return blocks.fitted(budget, self.keep, kept, kept, 0)
         if not blocks.costs:
             raise impossible(budget, kept + self._beside)
         try:
@@ -109,9 +109,9 @@ class Fitter:
     def least(self) -> Choice:
         """Of the choices that are looked at for every budget that is exceeded, the one that holds the least."""
         if not self._blocks.costs:
-            return self._keep
+            return self.keep
         chosen = [
-            self._keep,
+            self.keep,
             *(each.chosen for each in thrifty(self._frontier, [*self._others, *self._last])),
         ]
         held = {choice: peak for choice in chosen if (peak := self._held(choice)) is not None}
@@ -154,7 +154,7 @@ class Fitter:
                 peak = self._look({**self._fixed, **self._blocks.choices(chosen)})
                 self._known[chosen] = max(peak.total, peak.first)
             except (UserError, TrainingError) as error:
-                if chosen == self._keep:
+                if chosen == self.keep:
                     raise
                 self._known[chosen] = error
         found = self._known[chosen]

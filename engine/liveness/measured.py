@@ -31,15 +31,25 @@ STEPS = 4
 
 def peak_bytes(run: Callable[[], object]) -> int:
     """How many bytes more than before the allocator of the host held at the most while `run` ran, by its own count."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with counting() as profiler:
         run()
+    return counted(profiler)
+
+
+def counting() -> profile:
+    """Counts what the thread that enters it allocates and gives back."""
+    return profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+
+
+def counted(profiler: profile, since_ns: int = 0) -> int:
+    """How many bytes more than when it was entered there were at the most, at `since_ns` (of the epoch) or later."""
     assert profiler.profiler is not None
     results: Any = profiler.profiler.kineto_results
     events = [event for event in results.events() if event.name() == "[memory]"]
     held = peak = 0
     for event in sorted(events, key=lambda each: each.start_ns()):
         held += event.nbytes()
-        peak = max(peak, held)
+        peak = max(peak, held) if event.start_ns() >= since_ns else 0
     return peak
 
 

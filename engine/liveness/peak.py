@@ -1,9 +1,9 @@
 """Peak: how many bytes a worker's step holds at the most, found by running steps on tensors without values.
 
 The model, the loss, the optimizer and the memory mechanisms are those of a worker, in its order: forward and backward
-of each micro-batch, then the update, after which gradients are forgotten. `Ledger` counts, with the host's kernels
-(`host_kernels.py`). Counted is the third step: a mechanism has learnt by then what its blocks do, and the optimizer has
-its state. What a mechanism holds beside that while it learns shows in `first`.
+of each micro-batch (`passes.py`), then the update, after which gradients are forgotten. `Ledger` counts, with the
+host's kernels (`host_kernels.py`). Counted is the third step: a mechanism has learnt by then what its blocks do, and
+the optimizer has its state. What a mechanism holds beside that while it learns shows in `first`.
 
 Held to the allocator's own count on real steps by a test. Not in it: what replica and exchange hold beside the model
 (`engine/plan/memory.py` declares it), checksums and copies of small buffers that
@@ -14,18 +14,18 @@ heap's gaps.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from engine.inputs.batch import count
 from engine.instrumentation.module_calls import before_forward
 from engine.liveness import host_kernels
 from engine.liveness.ledger import Holder, Ledger
+from engine.liveness.passes import Passing, Stage, Step, actions_of
 from engine.liveness.training import Training
 from engine.memory.activations import Activations
 from engine.memory.blocks import Asked
@@ -35,7 +35,6 @@ from engine.plan.description import ModelDescription
 from engine.plan.peak import PARTS, Peak
 from engine.plan.updates import OFFLOADED_BYTES, OptimizerSpec
 from engine.state.computation import Computation, Memory
-from engine.state.told import Again, Untold
 from engine.state.updates import Updater, as_they_are
 
 _MADE = {
@@ -46,35 +45,6 @@ _MADE = {
 }
 """What becomes of what is made in a part of a step."""
 STEPS = 3
-MICRO_BATCHES = 3
-"""So many of a step are run at the most: the later ones hold what the second one does, and a job may have a million."""
-
-
-class _Step(Untold):
-    """Where a step is, for the ledger and for a mechanism that tells of it."""
-
-    def __init__(self, ledger: Ledger, layers: tuple[str, ...]) -> None:
-        super().__init__()
-        self.ledger = ledger
-        self.layers = layers
-        self.part = ""
-        self.saved: Counter[str] = Counter()
-
-    def enter(self, part: str) -> None:
-        self.part, self.ledger.holder = part, Holder(part)
-
-    def entering(self, layer: str) -> None:
-        """A module that owns the layer's parameters is called."""
-        self.ledger.holder = Holder(self.part, layer)
-
-    @contextmanager
-    def recomputing(self, layer: int) -> Iterator[Again]:
-        before, holder = self.part, self.ledger.holder
-        self.part, self.ledger.holder = "again", Holder("again", self.layers[layer])
-        try:
-            yield Again()
-        finally:
-            self.part, self.ledger.holder = before, holder
 
 
 @quick()
@@ -87,17 +57,18 @@ def peak_of(
     batches: int = 1,
     updated: Collection[str] | None = None,
     memory: Memory | None = None,
+    stage: Stage | None = None,
 ) -> Peak:
-    """Of a worker that trains all of a model on batches as these, on `meta`. `choices`: of the layers that do not keep
-    their activations, by name. `batches`: so many are there at a time, those read ahead with
+    """Of a worker that trains a model on batches as these, on `meta`: all of it, or one `stage`. `choices`: of the
+    layers that do not keep their activations, by name. `batches`: so many are there at a time, those read ahead with
     the one in use. `updated`: the layers whose optimizer is here; None: all. `memory`: in place of what the layers ask
     for. Raises UserError as a worker does that is given them, and whatever a model raises that looks at values."""
-    model, described = training.model, training.described
+    described, model = training.described, stage.part if stage is not None else training.model
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with ExitStack() as surroundings:
         ledger = surroundings.enter_context(Ledger(host_kernels))
         surroundings.enter_context(host_kernels.on_the_host())
-        step = _Step(ledger, tuple(layer.name for layer in described.layers))
+        step = Step(ledger, tuple(layer.name for layer in described.layers))
         ledger.book(model.parameters(), Holder("parameters"))
         ledger.book(model.buffers(), Holder("buffers"))
         ledger.holder = Holder("inputs")
@@ -118,11 +89,12 @@ def peak_of(
         for parameter in trained.values():
             told = parameter.register_post_accumulate_grad_hook(partial(_accumulated, ledger))
             surroundings.callback(told.remove)
+        passes = Passing(training, stage, computation, step)
         first = 0
         for number in range(STEPS):
             ledger.begin()
-            for _ in range(min(micro_batches, MICRO_BATCHES)):
-                _pass(training, computation, step)
+            for action in actions_of(stage, micro_batches):
+                passes.do(action)
             step.enter("update")
             ledger.book(updates.step(), Holder("optimizer state"))
             if number < STEPS - 1:
@@ -177,21 +149,7 @@ class _Elsewhere:
                 self._ledger.leaves(value)
 
 
-def _pass(training: Training, computation: Computation, step: _Step) -> None:
-    """One micro-batch, with what `engine/runtime/trainer.py` holds of it."""
-    step.enter("forward")
-    with computation.training(training.inputs):
-        loss = training.loss()
-    scaled = loss.total * (1.0 / count(training.targets))
-    step.saved = Counter(
-        {h.layer or "": size for h, size in step.ledger.live().items() if h.part == "forward"}
-    )
-    step.enter("backward")
-    with computation.backward():
-        scaled.backward()
-
-
-def _watch(surroundings: ExitStack, model: nn.Module, described: ModelDescription, step: _Step) -> None:
+def _watch(surroundings: ExitStack, model: nn.Module, described: ModelDescription, step: Step) -> None:
     modules = dict(model.named_modules(remove_duplicate=False))
     for layer in described.layers:
         if layer.name in modules:
@@ -204,7 +162,7 @@ def _accumulated(ledger: Ledger, parameter: torch.Tensor) -> None:
         ledger.book([parameter.grad], Holder("gradients"))
 
 
-def _found(ledger: Ledger, step: _Step, first: int) -> Peak:
+def _found(ledger: Ledger, step: Step, first: int) -> Peak:
     parts: Counter[str] = Counter(dict.fromkeys(PARTS, 0))
     for holder, size in ledger.at_peak.items():
         parts[_MADE.get(holder.part, holder.part)] += size

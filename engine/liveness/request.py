@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,10 +20,12 @@ from engine.instrumentation.raw_memory import notice
 from engine.liveness.blocks import blocks_of
 from engine.liveness.fitting import Fitter, Wanted
 from engine.liveness.largest import Room, curve, find, find_mixture
+from engine.liveness.passes import Stage
 from engine.liveness.peak import peak_of
 from engine.liveness.training import Training
 from engine.memory.blocks import Asked
 from engine.models.build import build_model
+from engine.models.cut import cut_in_a_row
 from engine.models.fit import fitted
 from engine.models.memory_limit import DESCRIBED
 from engine.models.meta_kernels import quick
@@ -75,7 +77,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             asked = from_plain(Wanted, request["wanted"], "wanted")
             fitter = Fitter(training, choices, look, asked)
             return {"fitted": to_plain(fitter.fit(request["budget"]))}
-        return {"peak": to_plain(look(choices))}
+        stages = request.get("stages")
+        return {
+            "peak": to_plain(look(choices) if stages is None else _fullest(training, stages, look, choices))
+        }
     except UserError:
         raise
     except TrainingError as error:  # says what happened, and what to change
@@ -122,6 +127,7 @@ def _peak(
     request: dict[str, Any],
     training: Training,
     choices: Mapping[str, Asked],
+    stage: Stage | None = None,
 ) -> Peak:
     return peak_of(
         training,
@@ -130,7 +136,33 @@ def _peak(
         micro_batches=request["micro_batches"],
         batches=request["batches"],
         updated=request["updated"],
+        stage=stage,
     )
+
+
+def _fullest(
+    training: Training, asked: dict[str, Any], look: Callable[..., Peak], choices: Mapping[str, Asked]
+) -> Peak:
+    """Of the stages of a pipeline."""
+    cuts, described = asked["cuts"], training.described
+    with torch.device("meta"):
+        parts = cut_in_a_row(training.model, cuts)
+    found = []
+    for number, part in enumerate(parts):
+        crossing = described.cut(cuts[number - 1]) if number else None
+        entering = None
+        if crossing is not None:
+            shape, dtype = (training.samples, *crossing.shape), getattr(torch, crossing.dtype)
+            entering = torch.empty(shape, dtype=dtype, device="meta")
+        stage = Stage(
+            part=part,
+            number=number,
+            stages=len(parts),
+            schedule=asked["schedule"],
+            entering=entering,
+        )
+        found.append(replace(look(choices, stage), stage=number))
+    return max(found, key=lambda peak: peak.total)
 
 
 def _without_values(training: Training, samples: int) -> Training:

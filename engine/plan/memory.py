@@ -6,6 +6,7 @@ memory are not declared.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from engine.axes.exchange import EXCHANGE
 from engine.axes.matrices import cut_rows
 from engine.catalogue import found as loaded
 from engine.plan.cluster import Party, team_of
-from engine.plan.consistency import drifts
+from engine.plan.consistency import drifts, trains_alone
 from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
 from engine.plan.encoding import Encoding
 from engine.plan.job import JobSpec
@@ -23,19 +24,30 @@ from engine.plan.rounds import Span, encoded_spans
 from engine.plan.units import Unit, cut
 from engine.plan.updates import as_scheduled, state_bytes
 
-PARTS = ("parameters", "gradients", "optimizer state", "server copies", "residuals", "sums and other tensors")
+PARTS = (
+    "parameters",
+    "gradients",
+    "optimizer state",
+    "server copies",
+    "residuals",
+    "sums and other tensors",
+    "averages' copies",
+    "buckets",
+)
 """Residuals: what codecs keep from one message to the next, and what a shard that sends differences knows that workers
-hold."""
+hold. Averages' copies: what workers that train alone keep from one average to the next, and what is on its way while
+they go on. Buckets: DDP's copies of gradients."""
 
 
 def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, job: JobSpec) -> dict[str, int]:
     """Bytes of each of PARTS in `party`'s process under the job's resolved plan: its part of the model, all of it where
     layers are replicated, and its server shard's units, with what the optimizer keeps of whatever is updated there.
-    fsdp, which shards all of it, is declared as ddp, and what averages keep beside the parameters is not declared."""
+    fsdp, which shards all of it, is declared as if it did not."""
     workers = job.cluster.workers
     found = dict.fromkeys(PARTS, 0)
     chosen = {layer.layer: layer for layer in plan.layers} if isinstance(plan, Plan) else {}
     here: set[str] = set()
+    fragments = Counter[int]()
     behind = [model.layers_from(edge.destination) for edge in plan.edges] if isinstance(plan, Plan) else []
     for layer in model.layers:
         if not _is_here(plan, party, sum(layer.name in back for back in behind)):
@@ -44,10 +56,13 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, job: JobSp
         trained = sum(p.nbytes for p in layer.parameters if p.trainable)
         found["parameters"] += layer.parameter_bytes
         found["gradients"] += trained
+        fragments[chosen[layer.name].fragment if layer.name in chosen else 0] += trained
+        found["buckets"] += trained * (isinstance(plan, Wrapper) and plan.runner == "ddp")
         if layer.name not in chosen or chosen[layer.name].update == "worker":
             found["optimizer state"] += state_of_layer(job, layer)
     if not isinstance(plan, Plan):
         return found
+    found["averages' copies"] = _copies(plan, fragments)
     for unit in cut(plan, model):
         layer_plan, size = chosen[unit.layers[0]], unit.count * DTYPE_BYTES[unit.dtype]
         whole = [(0, unit.count)]
@@ -118,6 +133,18 @@ def _sent_by(rank: int, layer: LayerPlan, unit: Unit, team: range) -> list[Span]
     if unit.phases:
         return [(0, unit.count)]
     return encoded_spans(loaded(exchange.rounds).program(team.index(rank), len(team), unit.count))
+
+
+def _copies(plan: Plan, fragments: Counter[int]) -> int:
+    """Bytes of copies of its trainable parameters, which are so many in each fragment, on a worker that trains alone:
+    as they were at the last average, the outer optimizer's velocity, the optimizer's state that travels, and the
+    fragments that are on their way at a time while training goes on."""
+    if not trains_alone(plan.consistency):
+        return 0
+    chosen = plan.consistency
+    copies = 1 + bool(chosen.outer_momentum) + len(chosen.state)
+    on_their_way = -(-(chosen.delay or 0) * (chosen.fragments or 1) // chosen.exchange_period)
+    return copies * fragments.total() + sum(size for _, size in fragments.most_common(on_their_way))
 
 
 def _kept(way: Encoding, unit: Unit, spans: list[Span], numbers: int) -> int:

@@ -38,6 +38,8 @@ class Peak:
     """The layer at work then, where it is known."""
     first: int
     """The total in the first two steps, in which mechanisms hold more: they learn what their blocks do."""
+    stage: int = 0
+    """The stage of a pipeline that this is of, the one that holds the most; 0 where the model is not cut."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ class LayerMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerMemory:
-    """What worker 0 holds."""
+    """What a worker holds: worker 0, or the one of the first replica's stages that holds the most."""
 
     samples: int
     """Of one of its passes."""
@@ -75,7 +77,7 @@ class WorkerMemory:
     offloaded: int
     """Of the optimizer's state, what is on a disk and not in memory."""
     layers: list[LayerMemory]
-    """In forward order."""
+    """Those that it has, in forward order."""
     text: str
     """The same as a table in plain text."""
 

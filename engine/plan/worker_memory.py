@@ -11,13 +11,13 @@ from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
 from engine.plan.cluster import Party, parties
 from engine.plan.columns import aligned
-from engine.plan.consistency import trains_alone
+from engine.plan.consistency import unwaited
 from engine.plan.description import LayerDescription, ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.mechanism_options import changed
 from engine.plan.memory import copied_for_checkpoint, held, offloaded, state_of_layer
 from engine.plan.peak import LayerMemory, Peak, WorkerMemory
-from engine.plan.plan import Plan, Wrapper
+from engine.plan.plan import Plan, Wrapper, replicas
 from engine.plan.serde import to_plain
 from engine.plan.units_of_measure import format_bytes
 from engine.plan.updates import as_scheduled
@@ -27,12 +27,12 @@ COPY = "a checkpoint's copy"
 
 
 def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> dict[str, Any]:
-    """What `python -m engine.liveness` is asked for worker 0. Raises UserError for what nobody predicts yet."""
+    """What `python -m engine.liveness` is asked for worker 0, or for the stages of its replica. Raises UserError for
+    what nobody predicts yet."""
     remedy = "Predict it for a replica that trains in float32 on the host"
-    if isinstance(plan, Wrapper):
-        raise UserError(
-            "strategy.name", plan.runner, "PyTorch's own runner keeps memory that is not predicted", remedy
-        )
+    if isinstance(plan, Wrapper) and (plan.runner != "ddp" or plan.hook is not None):
+        what = "fully_shard" if plan.hook is None else f"DDP's hook {plan.hook.name}"
+        raise UserError("strategy.name", plan.runner, f"what {what} holds is not predicted", remedy)
     if job.fidelity != "train":
         raise UserError(
             "fidelity", job.fidelity, "a rehearsal computes nothing, and has no activations", remedy
@@ -41,30 +41,36 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
         raise UserError(
             "cluster.device", "cuda", "what a GPU's kernels hold while they run is not predicted", remedy
         )
-    if plan.edges or plan.pipeline is not None:
-        raise UserError(
-            "strategy.name", plan.strategy, "the peak of a part of a model is not predicted", remedy
-        )
-    if trains_alone(plan.consistency):
+    if isinstance(plan, Plan) and plan.edges and plan.pipeline is None:
         raise UserError(
             "strategy.name",
             plan.strategy,
-            "what workers keep of their parameters from one average to the next is not predicted",
-            "Predict it for a plan that exchanges gradients",
+            "the peak of a part of a model is predicted for stages only",
+            "Predict it for model-parallel, or for a plan that replicates all layers",
+        )
+    if isinstance(plan, Plan) and unwaited(plan.consistency):
+        raise UserError(
+            "strategy.name",
+            plan.strategy,
+            "how many of the others' updates wait for a worker that goes at its own pace is not predicted",
+            "Predict it for a plan whose workers wait for one another",
         )
     if job.training.precision == "bf16":
         raise UserError("training.precision", "bf16", "what autocast holds is not predicted", remedy)
-    samples = job.pass_samples(job.cluster.workers)
+    input = plan.input if isinstance(plan, Plan) else job.input
     return {
         "model": to_plain(job.model),
         "data": to_plain(job.data),
         "precision": job.training.precision,
         "threads": job.cluster.threads,
-        "samples": samples,
+        "samples": job.pass_samples(replicas(plan, job.cluster.workers)),
         "micro_batches": job.training.micro_batches,
-        "batches": job.training.micro_batches * (1 + plan.input.ahead),
+        "batches": job.training.micro_batches * (1 + input.ahead),
         "optimizer": to_plain(as_scheduled(job.optimizer, job.schedule)),
-        "updated": [layer.layer for layer in plan.layers if layer.update == "worker"],
+        "updated": [layer.layer for layer in plan.layers if layer.update == "worker"]
+        if isinstance(plan, Plan)
+        else None,
+        **_stages(plan),
         "described": model.to_dict(),
         "choices": {
             layer.layer: {"activations": layer.activations, "options": to_plain(layer.activation_options)}
@@ -74,29 +80,50 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
     }
 
 
-def declared_memory(job: JobSpec, plan: Plan, model: ModelDescription) -> tuple[dict[str, int], int]:
-    """What the plan declares for worker 0, by part, and how much of that a model's step has not: what is its server
-    shard's, if it has one, its codecs', and the copy that is made for a checkpoint."""
-    declared = held(plan, model, _first(job, plan), job)
+def _stages(plan: Plan | Wrapper) -> dict[str, Any]:
+    if isinstance(plan, Wrapper) or plan.pipeline is None:
+        return {}
+    cuts = [edge.destination for edge in plan.edges]
+    return {"stages": {"schedule": plan.pipeline.schedule, "cuts": cuts}}
+
+
+def declared_memory(
+    job: JobSpec, plan: Plan | Wrapper, model: ModelDescription, stage: int = 0
+) -> tuple[dict[str, int], int]:
+    """What the plan declares for worker 0, or another stage's of its replica, by part, and how much of that a model's
+    step has not: what is its server shard's, if it has one, its codecs', its averages', its buckets, and the copy that
+    is made for a checkpoint."""
+    declared = held(plan, model, _worker(job, plan, stage), job)
     if copy := copied_for_checkpoint(declared, plan, model, job):
         declared[COPY] = copy
     whole = ("parameters", "gradients", "optimizer state")
     chosen = {layer.layer: layer for layer in plan.layers}
     updated = [
-        layer for layer in model.layers if layer.name not in chosen or chosen[layer.name].update == "worker"
+        layer
+        for layer in _layers_of(plan, model, stage)
+        if layer.name not in chosen or chosen[layer.name].update == "worker"
     ]
     served = declared["optimizer state"] - sum(state_of_layer(job, layer) for layer in updated)
     return declared, served + sum(size for part, size in declared.items() if part not in whole)
 
 
-def _first(job: JobSpec, plan: Plan) -> Party:
-    """Worker 0."""
-    return next(party for party in parties(plan, job.cluster.workers, job.network.hosts) if party.rank == 0)
+def _layers_of(plan: Plan | Wrapper, model: ModelDescription, stage: int) -> list[LayerDescription]:
+    """The layers that a worker has: all of them where the model is not cut."""
+    if isinstance(plan, Wrapper) or plan.pipeline is None:
+        return list(model.layers)
+    behind = [model.layers_from(edge.destination) for edge in plan.edges]
+    return [layer for layer in model.layers if sum(layer.name in back for back in behind) == stage]
 
 
-def worker_memory(job: JobSpec, plan: Plan, model: ModelDescription, peak: Peak) -> WorkerMemory:
-    """What `peak` and the plan say of worker 0."""
-    declared, beside = declared_memory(job, plan, model)
+def _worker(job: JobSpec, plan: Plan | Wrapper, stage: int) -> Party:
+    """Worker 0, or another stage's of its replica."""
+    found = parties(plan, job.cluster.workers, job.network.hosts)
+    return next(party for party in found if party.rank == stage)
+
+
+def worker_memory(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription, peak: Peak) -> WorkerMemory:
+    """What `peak` and the plan say of the worker that `peak` is of."""
+    declared, beside = declared_memory(job, plan, model, peak.stage)
     chosen = {layer.layer: layer for layer in plan.layers}
     layers = [
         LayerMemory(
@@ -108,16 +135,16 @@ def worker_memory(job: JobSpec, plan: Plan, model: ModelDescription, peak: Peak)
             declared=layer.parameter_bytes + _trained(layer),
             saved=peak.saved.get(layer.name, 0),
         )
-        for layer in model.layers
+        for layer in _layers_of(plan, model, peak.stage)
     ]
     found = WorkerMemory(
-        samples=job.pass_samples(job.cluster.workers),
+        samples=job.pass_samples(replicas(plan, job.cluster.workers)),
         total=peak.total + beside,
         peak=peak,
         declared=declared,
         beside=beside,
         checkpoint=declared.get(COPY, 0),
-        offloaded=offloaded(plan, model, _first(job, plan), job),
+        offloaded=offloaded(plan, model, _worker(job, plan, peak.stage), job),
         layers=layers,
         text="",
     )
@@ -142,7 +169,7 @@ def _text(memory: WorkerMemory) -> str:
         [
             *aligned([head, *rows]),
             "",
-            f"worker 0, passes of {memory.samples} samples: {format_bytes(memory.total)} at the most,"
+            f"worker {peak.stage}, passes of {memory.samples} samples: {format_bytes(memory.total)} at the most,"
             f" in {at_work}{where}",
             f"predicted: {_named(peak.parts)}",
             f"declared: {_named(memory.declared)}",

@@ -39,7 +39,14 @@ def fit_budget(
         request = request_for(job, plan, model)
     except UserError as error:
         raise _nothing_chosen(job, f"{error.rule} ({error.field} = {error.value!r})", error.remedy) from None
-    assert isinstance(plan, Plan), "refused otherwise"
+    if isinstance(plan, Wrapper):
+        rule = "PyTorch's own runner has no choice for one layer's activations"
+        raise _nothing_chosen(job, rule, "Use a strategy of ours, such as ring-allreduce-overlap")
+    if plan.pipeline is not None:
+        rule = "each stage of a pipeline would have its own"
+        raise _nothing_chosen(
+            job, rule, "Say by overrides what happens to activations, or replicate all layers"
+        )
     request["budget"] = budget
     free = [layer.layer for layer in plan.layers if _is_left(layer, job)]
     request["wanted"] = wanted_of(job, plan, model, free)

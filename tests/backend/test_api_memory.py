@@ -42,7 +42,7 @@ def test_a_worker_holds_less_where_activations_are_recomputed(api: TestClient) -
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "strategy.name": ({"strategy": {"name": "ddp"}, "cluster": {"workers": 2}}, "PyTorch's own runner"),
+    "strategy.name": ({"strategy": {"name": "fsdp"}, "cluster": {"workers": 2}}, "what fully_shard holds"),
     "training.precision": ({"training": {"steps": 1, "precision": "bf16"}}, "autocast"),
     "training.steps": ({"training": {"steps": 0}}, "greater than zero"),
 }

@@ -39,11 +39,22 @@ def test_replicas_are_whole_and_shards_add_up() -> None:
     assert found == [
         {
             "parameters": whole, "gradients": whole, "optimizer state": whole,
-            "server copies": 0, "residuals": 0, "sums and other tensors": 0,
+            "server copies": 0, "residuals": 0, "sums and other tensors": 0, "averages' copies": 0, "buckets": 0,
         }
     ] * WORKERS  # fmt: skip
     peer = built("ddp", "vgg19", WORKERS)
-    assert held(peer, described("vgg19"), parties(peer, WORKERS)[1], JOB) == found[0]
+    assert held(peer, described("vgg19"), parties(peer, WORKERS)[1], JOB) == {**found[0], "buckets": whole}
+    own = {
+        name: declared(name, "vgg19", **options)[1][1]["averages' copies"]
+        for name, options in (
+            ("model-average", {"period": 2}),
+            ("diloco", {}),
+            ("streaming-diloco", {"fragments": 1, "delay": 1}),
+        )
+    }
+    assert own == {"model-average": whole, "diloco": 2 * whole, "streaming-diloco": 3 * whole}, (
+        "the last average, the outer velocity, and what is under way"
+    )
 
 
 def test_of_a_cut_model_each_process_holds_its_part() -> None:
@@ -179,8 +190,8 @@ def test_a_prediction_is_of_the_host_with_the_jobs_threads() -> None:
     plan, model = build_plan(spec, made_up((10,), (20,))), made_up((10,), (20,))
     three = replace(spec, cluster=replace(spec.cluster, device="cpu", threads=3))
     assert request_for(three, plan, model)["threads"] == 3
-    averaging = job("model-average", 2, {})
-    with pytest.raises(UserError, match="from one average to the next is not predicted"):
+    averaging = job("decentralized-async", 2, {})
+    with pytest.raises(UserError, match="at its own pace is not predicted"):
         request_for(averaging, build_plan(averaging, model), model)
     on_gpus = replace(spec, cluster=replace(spec.cluster, device="cuda"))
     with pytest.raises(

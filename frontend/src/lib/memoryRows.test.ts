@@ -39,7 +39,7 @@ test("what it is made of adds up to the total, the largest first", () => {
   const parts = madeOf(view);
   expect(parts.map(([name]) => name)).toEqual([
     "activations",
-    "servers and codecs",
+    "servers, codecs and averages",
     "parameters",
     "a checkpoint's copy",
   ]);

@@ -20,7 +20,7 @@ export function highest({ memory }: MemoryView): string {
 export function madeOf({ memory }: MemoryView): [string, number][] {
   const parts: [string, number][] = [
     ...Object.entries(memory.peak.parts),
-    ["servers and codecs", memory.beside - memory.checkpoint],
+    ["servers, codecs and averages", memory.beside - memory.checkpoint],
     ["a checkpoint's copy", memory.checkpoint],
   ];
   return parts.filter(([, bytes]) => bytes > 0).sort((one, other) => other[1] - one[1]);
