@@ -28,7 +28,7 @@ DEADLINE_S = 120.0
 """What comes at all has come by then, also on a machine that others use."""
 ORPHAN_S = 60.0
 """Who lives longer than this after an attempt ended, or after its supervisor died, is an orphan."""
-NOWHERE = Ingest(url="http://127.0.0.1:9", attempt=1, token="secret", drain_s=0)
+NOWHERE = Ingest(url="http://127.0.0.1:9", attempt=1, token="nowheres-token", drain_s=0)
 """A server that does not answer, and no patience with it."""
 
 MODEL = ModelDescription(

@@ -175,7 +175,7 @@ def test_telemetry_is_sent_to_another_server_and_only_this_user_can_read_where(
         connection, _ = later.accept()
         with connection:
             assert connection.recv(1000).startswith(b"POST /api/v1/attempts/1/batches")
-    holders = [p for p in tmp_path.rglob("*") if p.is_file() and b"secret" in p.read_bytes()]
+    holders = [p for p in tmp_path.rglob("*") if p.is_file() and NOWHERE.token.encode() in p.read_bytes()]
     assert [stat.S_IMODE(holder.stat().st_mode) for holder in holders] == [0o600]
     executor.stop(handle, force=True)
     ended(executor, handle)
