@@ -14,6 +14,7 @@ const view: MemoryView = {
       when: "again",
       layer: "fc",
       first: 2 * 2 ** 20,
+      stage: 0,
     },
     declared: { parameters: 2 ** 19 },
     beside: 2 ** 20,
