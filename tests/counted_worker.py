@@ -26,7 +26,7 @@ from engine.runtime.worker import Worker
 
 
 class _Counted(Worker):
-    """Counts from before its model is there, and looks at one step."""
+    """Counts from before its model is there, and looks at two steps, in which each of two fragments is under way."""
 
     def __init__(self, launch: Launch, party: Party, step: int) -> None:
         self._step = step
@@ -38,7 +38,7 @@ class _Counted(Worker):
 
     def after_step(self, step: int) -> None:
         super().after_step(step)
-        if step == self._step - 1:
+        if step == self._step - 2:
             self._begun_ns = time.time_ns()
         elif step == self._step:
             self._profiler.stop()
@@ -58,8 +58,8 @@ def _main(place: Host, pipe: Connection, directory: str) -> None:
 
 
 def counted_peaks(spec: JobSpec) -> list[int]:
-    """Bytes of each worker at the highest moment of a job's last step but one (with the last one, averages end). The
-    job says how many steps it has, 3 or more."""
+    """Bytes of each worker at the highest moment of the two steps before a job's last one (with that, averages end).
+    The job says how many steps it has, 5 or more."""
     workers = spec.cluster.workers
     with tempfile.TemporaryDirectory(prefix="trainyard-benchmark-") as directory:
         prepare(spec, Path(directory))

@@ -29,7 +29,7 @@ from tests.jobs import describe, plan_of
     ],
 )
 def test_a_worker_holds_what_is_predicted(strategy: str, options: dict[str, Any]) -> None:
-    spec = bench_job("vgg-small", strategy, workers=2, batch=16, steps=5, options=options)
+    spec = bench_job("vgg-small", strategy, workers=2, batch=16, steps=9, options=options)
     plan, model = plan_of(spec), describe(spec)
     request = json.loads(json.dumps(request_for(spec, plan, model)))
     found = worker_memory(spec, plan, model, from_plain(Peak, answer(request)["peak"]))
