@@ -12,6 +12,7 @@ from backend.access.rights import Caller
 from backend.db import Database, models
 from backend.executors import process
 from backend.executors.redaction import PIECE_BYTES, Redaction, blotted
+from backend.executors.supervised import Supervised
 from backend.services.errors import Conflict
 from backend.services.secrets import Secrets
 from backend.services.vault import Vault
@@ -89,16 +90,17 @@ def test_a_job_and_no_other_gets_it_and_nothing_tells_it(tmp_path: Path) -> None
     executor = programs_executor()
     told = executor.launch(launch(tmp_path / "with", "fails and tells its secret"), NOWHERE, {"HF_TOKEN": HF})
     plain = executor.launch(launch(tmp_path / "without", "sleep"), NOWHERE)
-    environment = Path(f"/proc/{plain.identity.pid}/environ").read_bytes()
+    giver, other = (Supervised.of(each) for each in (told, plain))
+    environment = Path(f"/proc/{other.identity.pid}/environ").read_bytes()
     assert HF.encode() not in environment
     end = ended(executor, told)
     assert end.status == "failed"
-    logs = b"".join(file.read_bytes() for file in (told.directory / "logs").iterdir())
+    logs = b"".join(file.read_bytes() for file in (giver.directory / "logs").iterdir())
     assert b"the secret is " + b"*" * len(HF) in logs
-    left = [file for file in told.directory.rglob("*") if file.is_file() and HF.encode() in file.read_bytes()]
+    left = [file for file in giver.directory.rglob("*") if file.is_file() and HF.encode() in file.read_bytes()]
     assert left == []
     assert HF not in f"{end}"
-    for one in process.marked(plain.directory):
+    for one in process.marked(other.directory):
         assert HF.encode() not in Path(f"/proc/{one.pid}/environ").read_bytes()
     executor.stop(plain, force=True)
     ended(executor, plain)

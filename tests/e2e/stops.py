@@ -39,8 +39,10 @@ FOCUSED = """() => {
     const called = focused.dataset.testid ?? focused.ariaLabel ?? focused.textContent.trim().slice(0, 40);
     const name = `${focused.tagName} ${called}`;
     if (!window.stops) [window.stops, window.marks] = [[], []];
-    const again = window.stops.indexOf(focused);
-    if (again < 0) {
+    // A field of a date has a stop for each of its parts.
+    const again = focused.type === 'datetime-local' && focused === window.stops.at(-1)
+        ? -1 : window.stops.indexOf(focused);
+    if (again < 0 && focused !== window.stops.at(-1)) {
         window.stops.push(focused);
         window.marks.push([name, parts, window.looks(parts)]);
     }
