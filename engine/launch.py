@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.checkpoint.store import Store
+from engine.errors import UserError
 from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.cluster import Party, host_of, parties
 from engine.plan.description import ModelDescription
@@ -118,7 +119,10 @@ class Launch:
         return tuple(replace(one, host=hosts[self.addresses[one.index]]) for one in found)
 
     def parties_at(self, address: str | None) -> tuple[Party, ...]:
-        """Those that the gang at this address starts; None: all."""
+        """Those that the gang at this address starts; None: all. Raises UserError where none lives there."""
+        if address is not None and address not in self.addresses:
+            known = ", ".join(dict.fromkeys(self.addresses)) or "none: the launch is of one machine"
+            raise UserError("address", address, "no party of this launch lives there", f"Give one of {known}")
         return tuple(p for p in self.parties if address is None or self.addresses[p.index] == address)
 
     @property

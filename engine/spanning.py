@@ -70,6 +70,9 @@ def _address(field: str, text: str) -> IPv4Address | IPv6Address:
     if found.is_unspecified or found.is_multicast:
         rule = "nobody is reached there"
         raise UserError(field, text, rule, "Give the address of one of the host's interfaces")
+    if text != str(found):
+        rule = "parties with one address live on one host, and an address has one spelling here"
+        raise UserError(field, text, rule, f"Write {found}")
     return found
 
 

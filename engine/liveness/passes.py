@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from engine.errors import UserError
 from engine.inputs.batch import count
 from engine.liveness.ledger import Holder, Ledger
 from engine.liveness.training import Training
@@ -48,10 +49,17 @@ class Stage:
 
 
 def actions_of(stage: Stage | None, micro_batches: int) -> Sequence[Action]:
-    """What is done in a step, as far as it changes what is held."""
+    """What is done in a step, as far as it changes what is held. Raises UserError for too many in flight."""
     if stage is None:
         alone: tuple[Action, Action] = "forward", "backward"
         return alone * min(micro_batches, MICRO_BATCHES)
+    if stage.schedule != "1f1b" and micro_batches > MOST_IN_FLIGHT:
+        raise UserError(
+            "training.micro_batches",
+            micro_batches,
+            f"all of them are in flight at a time, and the peak of more than {MOST_IN_FLIGHT} is not predicted",
+            "Choose the schedule 1f1b, or fewer",
+        )
     turns = stage.stages - stage.number + MICRO_BATCHES - 1 if stage.schedule == "1f1b" else MOST_IN_FLIGHT
     return actions(stage.schedule, stage.number, stage.stages, min(micro_batches, turns))
 

@@ -143,7 +143,7 @@ def _peak(
 def _fullest(
     training: Training, asked: dict[str, Any], look: Callable[..., Peak], choices: Mapping[str, Asked]
 ) -> Peak:
-    """Of the stages of a pipeline."""
+    """Of the stages of a pipeline, with what each holds beside a step's."""
     cuts, described = asked["cuts"], training.described
     with torch.device("meta"):
         parts = cut_in_a_row(training.model, cuts)
@@ -162,7 +162,7 @@ def _fullest(
             entering=entering,
         )
         found.append(replace(look(choices, stage), stage=number))
-    return max(found, key=lambda peak: peak.total)
+    return max(found, key=lambda peak: peak.total + asked["beside"][peak.stage])
 
 
 def _without_values(training: Training, samples: int) -> Training:

@@ -106,6 +106,8 @@ def copied_for_checkpoint(
         drifts(plan.consistency) or any(layer.answers_differences for layer in plan.layers)
     ):
         found += declared["server copies"]
+    if isinstance(plan, Plan) and trains_alone(plan.consistency) and plan.consistency.outer_momentum:
+        found += declared["gradients"]  # the outer optimizer's velocity is as large as what is trained
     return found + model.buffer_bytes
 
 

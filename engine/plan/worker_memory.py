@@ -70,7 +70,7 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
         "updated": [layer.layer for layer in plan.layers if layer.update == "worker"]
         if isinstance(plan, Plan)
         else None,
-        **_stages(plan),
+        **_stages(job, plan, model),
         "described": model.to_dict(),
         "choices": {
             layer.layer: {"activations": layer.activations, "options": to_plain(layer.activation_options)}
@@ -80,11 +80,12 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
     }
 
 
-def _stages(plan: Plan | Wrapper) -> dict[str, Any]:
+def _stages(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> dict[str, Any]:
     if isinstance(plan, Wrapper) or plan.pipeline is None:
         return {}
     cuts = [edge.destination for edge in plan.edges]
-    return {"stages": {"schedule": plan.pipeline.schedule, "cuts": cuts}}
+    beside = [declared_memory(job, plan, model, stage)[1] for stage in range(len(cuts) + 1)]
+    return {"stages": {"schedule": plan.pipeline.schedule, "cuts": cuts, "beside": beside}}
 
 
 def declared_memory(

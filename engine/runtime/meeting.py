@@ -122,8 +122,12 @@ class Meeting:
 
     def _wait_for_shards(self, cut: int) -> None:
         for party in self._shards:
-            late = f"a shard did not capture its state within {self._arrived.deadline_s:.0f} s"
-            self._arrived.take((Message.CAPTURED, cut, party), late)
+            key = (Message.CAPTURED, cut, party)
+            late = (
+                f"a shard did not capture its state, and nobody went on, for {self._arrived.deadline_s:.0f} s"
+            )
+            self._wait_while_going(partial(self._arrived.__contains__, key), lambda: None, partial(str, late))
+            self._arrived.take(key, late)
 
     # --- where workers drift ---
 
@@ -169,14 +173,29 @@ class Meeting:
         return self._pause is None
 
     def _wait(self, there: Callable[[], bool], look: Callable[[], None], others: set[int]) -> None:
-        began_s, deadline_s = time.monotonic(), self._arrived.deadline_s
-        while not self._arrived.wait(there, min(LOOK_S, deadline_s)):
-            if time.monotonic() > max(began_s, self._going_s()) + deadline_s:
-                missing = ", ".join(f"worker {rank}" for rank in sorted(others - self._done))
-                raise TimeoutError(
-                    f"{missing} did not come to an end of training, and nobody went on with it for"
-                    f" {deadline_s:.0f} s"
-                )
+        def late() -> str:
+            missing = ", ".join(f"worker {rank}" for rank in sorted(others - self._done))
+            return (
+                f"{missing} did not come to an end of training, and nobody went on with it for {most_s:.0f} s"
+            )
+
+        # Worker 0 knows who is missing, and may itself have come to its end a step later: it speaks first.
+        most_s = self._arrived.deadline_s * (1 if self._rank == 0 else 2)
+        self._wait_while_going(there, look, late, most_s)
+
+    def _wait_while_going(
+        self,
+        there: Callable[[], bool],
+        look: Callable[[], None],
+        late: Callable[[], str],
+        most_s: float | None = None,
+    ) -> None:
+        """Block until `there()`. Raises TimeoutError with `late()` where no worker has gone on for `most_s` seconds
+        (the deadline's, where nothing is said)."""
+        began_s, most_s = time.monotonic(), self._arrived.deadline_s if most_s is None else most_s
+        while not self._arrived.wait(there, min(LOOK_S, most_s)):
+            if time.monotonic() > max(began_s, self._going_s()) + most_s:
+                raise TimeoutError(late())
             look()
 
     def _send(

@@ -106,8 +106,6 @@ class Door:
     def serve(self, end: float) -> None:
         """Hear whoever calls next, until `end` at most."""
         now = time.monotonic()
-        for caller in [c for c in self._callers.values() if c.end <= now]:
-            self._hang_up(caller.sock)
         first = min((c.end for c in self._callers.values()), default=end)
         for key, _ in self._selector.select(max(min(first, end) - now, 0)):
             if key.fileobj is self._listener:
@@ -116,6 +114,9 @@ class Door:
                 self._waker.clear()
             elif (caller := self._callers.get(key.fileobj)) is not None:  # type: ignore[call-overload]
                 self._hear(caller)
+        # Not before: what a caller has proved may have come while this thread had no turn.
+        for caller in [c for c in self._callers.values() if c.end <= now]:
+            self._hang_up(caller.sock)
 
     def _accept(self) -> None:
         try:

@@ -15,8 +15,9 @@ from engine.transport.errors import DeadlineMissed
 from engine.transport.greeting import Call
 
 _AGAIN_S = 0.05
-_NOT_YET = {errno.EHOSTUNREACH, errno.ENETUNREACH}
-"""A host may be on its way up, as its port may."""
+_NOT_YET = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
+"""A host may be on its way up, as its port may. The kernel itself gives a call up after two minutes where nobody
+answers; what ends by a deadline of ours has no number."""
 
 Address = tuple[str, int]
 Sockets = dict[int, tuple[socket.socket, socket.socket]]

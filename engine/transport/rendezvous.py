@@ -72,7 +72,7 @@ class Rendezvous:
         end = time.monotonic() + self._deadline_s
         missing, pause_s = list(parties), _FIRST_POLL_S
         while True:
-            gone = self._gone(missing)  # before it is looked what they had said
+            gone = self._gone([0, *missing])  # before it is looked what they had said
             missing = [party for party in missing if not self._store.check([self._key(key, party)])]
             if not missing:
                 break
@@ -80,7 +80,9 @@ class Rendezvous:
                 raise self._failure
             if self._lost.issuperset(missing):
                 break
-            for party in gone.intersection(missing):
+            for party in sorted(
+                gone & {0, *missing}
+            ):  # without party 0, which holds the board, nobody is heard
                 raise PeerLost(
                     party,
                     self.names[party],

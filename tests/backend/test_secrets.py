@@ -97,7 +97,9 @@ def test_a_job_and_no_other_gets_it_and_nothing_tells_it(tmp_path: Path) -> None
     assert end.status == "failed"
     logs = b"".join(file.read_bytes() for file in (giver.directory / "logs").iterdir())
     assert b"the secret is " + b"*" * len(HF) in logs
-    left = [file for file in giver.directory.rglob("*") if file.is_file() and HF.encode() in file.read_bytes()]
+    left = [
+        file for file in giver.directory.rglob("*") if file.is_file() and HF.encode() in file.read_bytes()
+    ]
     assert left == []
     assert HF not in f"{end}"
     for one in process.marked(other.directory):
