@@ -35,7 +35,7 @@ from sqlalchemy import BigInteger, ColumnElement, delete, insert, literal_column
 from sqlalchemy.orm import Session
 
 from backend.db import MISSED, Database, DatabaseUnavailableError, WriterError, notify, uuid7
-from backend.db.models import Attempt, Notice, Role, ServerRow
+from backend.db.models import Attempt, Maintenance, Notice, Role, ServerRow
 from backend.executors.base import Ended
 from backend.lifecycle import ACTIVE, ENDED, Reason, State
 from backend.scheduler import changes, record
@@ -195,6 +195,9 @@ class Membership(Alone):
                 until_unix_ns=until,
             )
             session.execute(row)
+            # After a restart of the machine, the servers beside this one know its maintenance by the new view only.
+            moved = update(Maintenance).where(Maintenance.home == self.place.home)
+            session.execute(moved.values(view=self.place.view))
             self._announce(session)
             return self._settle(session, everything=True, remove=not again)
 

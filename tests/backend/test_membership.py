@@ -12,7 +12,7 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from backend.db import MISSED, Database, notify, uuid7
-from backend.db.models import Attempt, Job, Notice, Role, ServerRow
+from backend.db.models import Attempt, Job, Maintenance, Notice, Role, ServerRow
 from backend.lifecycle import Reason
 from backend.postgres import Cluster
 from backend.scheduler import record, snapshot
@@ -190,7 +190,12 @@ def test_whoever_restarts_takes_its_own_place_at_once(
     said: list[UserError] = []
     first = joined(other, tmp_path, "a", lost=said.append)
     attempt = running(tmp_path, other, first)
+    common = {"called": "a", "begins_unix_ns": 1, "makes_room": False, "created_unix_ns": 1}
+    row = Maintenance(home="a", view="the kernel before", **common)
+    other.writer.run(lambda session: session.add(row))
     again = joined(database, tmp_path, "a")
+    with database.read() as session:
+        assert session.scalar(select(Maintenance.view)) == again.place.view, "its neighbours see it"
     assert attempt_of(database, attempt)[0].server_id == again.id
     assert again.has(RACES)
     first.renew()  # it lives: its directory was copied
