@@ -71,6 +71,7 @@ class Attempt(Base):
         UniqueConstraint("job_id", "number"),
         Index(None, "state"),
         Index(None, "server_id"),
+        Index(None, "ended_unix_ns"),
         {"sqlite_autoincrement": True},
     )
 
