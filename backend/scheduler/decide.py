@@ -155,7 +155,7 @@ class State:
     occupied: Mapping[str, Occupant]
     """Device id to who holds it; an empty id to who holds none, but is in the way of whoever runs alone."""
     paused: bool = False
-    """Nobody is placed, nor refused."""
+    """Nobody is placed, nor refused, nor asked to make room but for maintenance."""
     now_unix_ns: int = 0
     backfill: bool = True
     """Jobs may start before their turn where that delays nobody who is first."""
@@ -217,11 +217,19 @@ def decide(state: State) -> tuple[Instruction, ...]:
     if state.paused:
         reason = Reason.SERVER_PAUSED
         text = f"{reason.summary} {reason.remedy}"
-        return tuple(
+        waits = (
             Wait(job_id=job.id, position=position, reason=reason, text=text, blocked_by=())
             for position, job in enumerate(ordered, start=1)
         )
+        return *_emptied(Floor(state)), *waits
     return tuple(_Pass(state, kinds, refused).over(ordered))
+
+
+def _emptied(floor: Floor) -> Iterator[Preempt]:
+    """Who leaves devices that are in maintenance."""
+    for id_ in floor.to_empty():
+        floor.ask(id_)
+        yield Preempt(job_id=id_, text=words.ROOM_FOR_MAINTENANCE)
 
 
 class _Pass:
@@ -239,9 +247,7 @@ class _Pass:
 
     def over(self, ordered: Iterator[QueuedJob]) -> Iterator[Instruction]:
         """What to do with each."""
-        for id_ in self._floor.to_empty():
-            self._floor.ask(id_)
-            yield Preempt(job_id=id_, text=words.ROOM_FOR_MAINTENANCE)
+        yield from _emptied(self._floor)
         for job in ordered:
             if (error := self._refused.get(job.id)) is not None:
                 yield Refuse(job_id=job.id, error=error)

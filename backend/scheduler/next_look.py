@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 def next_look(state: State) -> int | None:
     """The next such moment (Unix, ns); None: there is none. A job that has just begun may be asked to make room later
     (`victims.py`), and devices are drained from a moment on (`maintenance.py`)."""
-    if state.paused:
-        return None
     moments = [*state.drained.values(), *state.emptied.values()]
-    if state.queued:
+    if state.queued and not state.paused:
         highest = max(job.priority for job in state.queued)
         runs = {run.job_id: run for run in state.occupied.values()}.values()
         moments += [
