@@ -18,7 +18,7 @@ class Beside:
     """Where the jobs of one race ran so far."""
 
     devices: tuple[str, ...] = ()
-    """Those of this place, the first ones first."""
+    """As this place calls them, the first ones first: those of other machines are none of its own."""
     server: str | None = None
     """The server at which its latest job was placed, as people call it, where that is another one which lives: the
     race's other jobs wait for it."""
@@ -29,10 +29,10 @@ def beside(session: Session, place: Place, keys: Iterable[str | None]) -> Mappin
     races = {race for key in keys if (race := race_of_key(key)) is not None}
     found = {}
     for race in sorted(races):
-        query = select(Attempt.devices, Attempt.home, Attempt.called).join(Job)
+        query = select(Attempt.devices, Attempt.home, Attempt.view).join(Job)
         mine = Job.idempotency_key.startswith(f"race {race} ", autoescape=True)
         rows = session.execute(query.where(mine).order_by(Attempt.id)).all()
-        here = dict.fromkeys(place.device(home, device) for devices, home, _ in rows for device in devices)
+        here = dict.fromkeys(place.device(home, view, id_) for devices, home, view in rows for id_ in devices)
         server = None
         if rows and place.shared and rows[-1].home not in {None, place.home}:
             lives = select(ServerRow.called).where(ServerRow.home == rows[-1].home)

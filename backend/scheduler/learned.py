@@ -26,14 +26,15 @@ class Learned:
         self._seen_unix_ns: int | None = None
         """When the last job ended that has been seen."""
 
-    def read(self, session: Session, digests: Collection[str | None]) -> None:
+    def read(self, session: Session, digests: Collection[str | None], now_unix_ns: int) -> None:
         """Know these from now on, and forget others."""
         newest = session.scalar(select(func.max(Job.ended_unix_ns)))
         if self._seen_unix_ns is not None and newest is not None:
             since = Job.ended_unix_ns > self._seen_unix_ns - LATE_NS
             for changed in session.scalars(select(Job.digest).where(since).distinct()):
                 self._took.pop(changed or "", None)
-        self._seen_unix_ns = newest
+        # A clock that ran ahead must not hide what ends until then.
+        self._seen_unix_ns = None if newest is None else min(newest, now_unix_ns)
         wanted = {digest for digest in digests if digest is not None}
         self._took = {digest: took for digest, took in self._took.items() if digest in wanted}
         new = sorted(wanted - self._took.keys())

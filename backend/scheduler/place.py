@@ -44,14 +44,22 @@ class Place:
         """Rows about devices of this place: those made here, and those of the same machine, whose GPUs all share."""
         if not self.shared:
             return true()
-        kernel = self.view.partition(" ")[0]
-        return or_(row.home.is_(None), row.home == self.home, row.view.startswith(kernel))
+        return or_(row.home.is_(None), row.home == self.home, row.view.startswith(self._kernel))
 
-    def device(self, attempt_home: str | None, device: str) -> str:
-        """What this place calls a device that an attempt of another home holds: GPUs are the machine's, slots each
-        server's own."""
-        own = not self.shared or attempt_home in {None, self.home} or device.startswith("cuda")
-        return device if own else f"{device} of {attempt_home}"
+    def is_here(self, home: str | None, view: str | None) -> bool:
+        """`concerns`, of one row."""
+        return not self.shared or home in {None, self.home} or (view or "").startswith(self._kernel)
+
+    def device(self, home: str | None, view: str | None, device: str) -> str:
+        """What this place calls a device of a row with this home and view: GPUs are the machine's, slots each server's
+        own, and those of other machines are named after their home."""
+        own = not self.shared or home in {None, self.home}
+        own = own or (device.startswith("cuda") and self.is_here(home, view))
+        return device if own else f"{device} of {home}"
+
+    @property
+    def _kernel(self) -> str:
+        return self.view.partition(" ")[0]
 
     def sees(self, attempt: Attempt) -> bool:
         """Whether an attempt's processes and files can be seen from here."""

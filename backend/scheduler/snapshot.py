@@ -72,7 +72,7 @@ class Queue:
             self._asked.update({id_: _asks(spec) for id_, spec in session.execute(specs)})
         self._asked = {row.id: self._asked[row.id] for row in rows}
         run = session.scalars(select(Job.digest).join(Attempt).where(Attempt.state.in_(ACTIVE)))
-        self.learned.read(session, {*run, *(row.digest for row in rows)})
+        self.learned.read(session, {*run, *(row.digest for row in rows)}, now_unix_ns)
         before, groups = _before(session), beside(session, place, (row.idempotency_key for row in rows))
         found = []
         for row in rows:
@@ -150,6 +150,7 @@ def occupied(session: Session, place: Place, learned: Learned | None = None) -> 
     query = select(
         Attempt.devices,
         Attempt.home,
+        Attempt.view,
         Attempt.created_unix_ns,
         Attempt.state,
         Job.id,
@@ -183,8 +184,20 @@ def occupied(session: Session, place: Place, learned: Learned | None = None) -> 
             yields=saves and row.yields is not False and earlier.made_room < victims.MOST,
             leaving=row.state == State.PREEMPTING,
         )
-        held.update({place.device(row.home, device): who for device in row.devices})
+        held.update({place.device(row.home, row.view, device): who for device in row.devices})
     return held
+
+
+def taken(session: Session, place: Place) -> dict[str, bool]:
+    """Device id to whether its holder runs alone: of `occupied` what a placement has to know."""
+    alone = Job.spec["cluster"]["alone"].as_boolean()
+    query = select(Attempt.devices, Attempt.home, Attempt.view, alone).join(Job)
+    held = session.execute(query.where(Attempt.state.in_(ACTIVE), place.devices))
+    return {
+        place.device(home, view, device): bool(alone)
+        for devices, home, view, alone in held
+        for device in devices
+    }
 
 
 def drained(
@@ -197,7 +210,7 @@ def drained(
     for row in session.scalars(select(Maintenance).where(place.concerns(Maintenance))):
         every = [device.id for device in inventory.devices]
         for id_ in every if row.devices is None else row.devices:
-            device = place.device(row.home, id_)
+            device = place.device(row.home, row.view, id_)
             for moments in (begins, emptied) if row.makes_room else (begins,):
                 moments[device] = min(moments.get(device, row.begins_unix_ns), row.begins_unix_ns)
     return begins, emptied

@@ -16,11 +16,11 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from backend.db import Database
-from backend.db.models import Attempt, Job
+from backend.db.models import Attempt, Job, Project
 from backend.executors.base import Ended, Executor, Ingest, LaunchError
 from backend.ingest import new_token, token_sha256
 from backend.lifecycle import Reason, State
-from backend.scheduler import changes, record, snapshot
+from backend.scheduler import changes, quota, record, snapshot, usage
 from backend.scheduler.alone import Alone
 from backend.scheduler.instructions import Start
 from backend.scheduler.membership import LeaseLostError
@@ -139,6 +139,7 @@ class Starter:
             job.state != State.QUEUED
             or not self._membership.lives(session)
             or self._taken(session, granted, stored)
+            or _beyond_quota(session, job.project, granted)
         ):
             return None
         number = 1 + len(job.attempts)
@@ -165,10 +166,23 @@ class Starter:
     def _taken(self, session: Session, granted: Start, stored: _Stored) -> bool:
         """Whether somebody has its devices, or its solitude, since the decision was made: servers beside one another
         decide at once, and place in turn."""
-        held = snapshot.occupied(session, self._membership.place)
+        held = snapshot.taken(session, self._membership.place)
         if any(device.id in held for device in granted.devices):
             return True
-        return bool(held) and (stored.job.cluster.alone or any(occupant.alone for occupant in held.values()))
+        return bool(held) and (stored.job.cluster.alone or any(held.values()))
+
+
+def _beyond_quota(session: Session, project: str | None, granted: Start) -> bool:
+    """Whether another server has placed so much of its project since the decision was made."""
+    row = None if project is None else session.get(Project, project)
+    if row is None:
+        return False
+    limits = quota.Quota(cpu=row.cpu, cuda=row.cuda, rehearsal=row.rehearsal)
+    needed = {device.id: device.kind for device in granted.devices}
+    (kind,) = set(needed.values())
+    if limits.of(kind) is None:
+        return False
+    return quota.over(limits, kind, len(needed), usage.holds(session, row.name, kind)) is not None
 
 
 def _stored(row: Job) -> _Stored:

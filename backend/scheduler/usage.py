@@ -48,6 +48,7 @@ class Usage:
                 self._late[row.id] = end_ns
                 for held in _held(row.project, row.devices, row.created_unix_ns, None):
                     self._ledger.ended(held, end_ns)
+        newest = min(newest, now_unix_ns)  # a clock that ran ahead must not hide what ends until then
         self._seen_unix_ns = newest
         self._late = {id_: end for id_, end in self._late.items() if end > newest - LATE_NS}
         running = select(Job.id, Job.project, Attempt.devices, Attempt.created_unix_ns).join(Job)
@@ -64,13 +65,19 @@ class Usage:
         """(project, kind) to the devices that it holds now and that are not in this inventory."""
         known = {device.id for device in inventory.devices}
         found: dict[tuple[str, str], int] = {}
-        query = select(Job.project, Attempt.home, Attempt.devices).join(Job)
-        for project, home, devices in session.execute(query.where(Attempt.state.in_(ACTIVE))):
+        query = select(Job.project, Attempt.home, Attempt.view, Attempt.devices).join(Job)
+        for project, home, view, devices in session.execute(query.where(Attempt.state.in_(ACTIVE))):
             for device in dict.fromkeys(devices):
-                if place.device(home, device) not in known:
+                if place.device(home, view, device) not in known:
                     whose = project or "", _kind(device)
                     found[whose] = found.get(whose, 0) + 1
         return found
+
+
+def holds(session: Session, project: str, kind: str) -> int:
+    """How many devices of a kind a project holds now, at all servers."""
+    query = select(Attempt.devices).join(Job).where(Job.project == project, Attempt.state.in_(ACTIVE))
+    return sum(_kind(id_) == kind for devices in session.scalars(query) for id_ in set(devices))
 
 
 def _held(project: str | None, devices: Iterable[str], start_ns: int, ends_ns: int | None) -> Iterable[Held]:

@@ -134,34 +134,40 @@ class Inventory:
         job = models.Job
         since = func.coalesce(job.queued_unix_ns, job.created_unix_ns)
         waiting = job.state == State.QUEUED
-        first = select(job).where(waiting).order_by(job.priority.desc(), since, job.id).limit(limit)
+        by_age = select(job.id, job.reason).where(waiting).order_by(job.priority.desc(), since, job.id)
         with self._database.read() as session:
             total = session.scalar(select(func.count()).select_from(job).where(waiting)) or 0
-            rows = session.scalars(first).all()
-            state, learned = self._state(session, rows)
-            by_turn = self._in_order(rows, state)
-            first_ones = {row.id for row in by_turn[:FORESEEN]}
+            shared = bool(snapshot.projects(session)[0])
+            # Where projects share, the next ones may be any of those that wait.
+            reasons = dict(session.execute(by_age if shared else by_age.limit(limit)).all())
+            due = [id_ for id_, reason in reasons.items() if reason != Reason.SERVER_PAUSED]
+            state, learned = self._state(session, due, everything=shared)
+            by_turn = self._in_order(list(reasons), state)[:limit]
+            first_ones = set(by_turn[:FORESEEN])
             queued = tuple(job for job in state.queued if job.id in first_ones)
             starts = _Starts(at_ns=forecast(replace(state, queued=queued)), learned=learned)
-            items = [self._waiting(row, starts) for row in by_turn]
+            rows = {row.id: row for row in session.scalars(select(job).where(job.id.in_(by_turn)))}
+            items = [self._waiting(rows[id_], starts) for id_ in by_turn]
         return Queue(items=items, total=total)
 
-    def _in_order(self, rows: Sequence[models.Job], state: decide.State) -> Sequence[models.Job]:
-        """As they have their turns. Without projects that is the database's order: by priority and age."""
+    def _in_order(self, ids: Sequence[str], state: decide.State) -> Sequence[str]:
+        """Jobs as they have their turns. Without projects that is the database's order: by priority and age."""
         if not state.quotas:
-            return rows
+            return ids
         kinds = {}
         for job in state.queued:
             with suppress(UserError):
                 kinds[job.id] = decide.check_demand(job.demand, self._inventory)
         turns = {job.id: turn for turn, job in enumerate(in_order(state.queued, kinds, state.shares))}
-        return sorted(rows, key=lambda row: turns.get(row.id, len(turns)))
+        return sorted(ids, key=lambda id_: turns.get(id_, len(turns)))
 
-    def _state(self, session: Session, rows: Sequence[models.Job]) -> tuple[decide.State, bool]:
-        """What decides about those that may be placed now; whether it has durations that were learned."""
+    def _state(self, session: Session, due: Sequence[str], *, everything: bool) -> tuple[decide.State, bool]:
+        """What decides about those of these jobs that may be placed now; whether it has durations that were learned.
+        `everything`: read all that wait, as these are too many to name them."""
         now, queue = time.time_ns(), snapshot.Queue()
-        due = [row.id for row in rows if row.reason != Reason.SERVER_PAUSED]
-        waiting = queue.read(session, self._place, now, due)
+        wanted = set(due)
+        read = queue.read(session, self._place, now, None if everything else due)
+        waiting = [one for one in read if one.job.id in wanted]
         with self._counting:
             state = snapshot.state(
                 session,
@@ -207,7 +213,7 @@ class Inventory:
     def _holders(self, session: Session) -> dict[str, models.Attempt]:
         """Device id to the attempt that holds it."""
         return {
-            self._place.device(attempt.home, device): attempt
+            self._place.device(attempt.home, attempt.view, device): attempt
             for attempt in snapshot.active_attempts(session, self._place.devices)
             for device in attempt.devices
         }

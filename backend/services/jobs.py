@@ -26,7 +26,7 @@ from backend.services.plans import Planned, Planner, view
 from backend.services.removal import remove
 from backend.services.stored import spec_of
 from backend.services.views import Views
-from engine.errors import UserError
+from engine.errors import UnknownNameError, UserError
 from engine.plan.documents import dump_yaml
 from engine.plan.job import JobSpec
 from engine.plan.plan import MessageCost
@@ -108,6 +108,7 @@ class Jobs:
             if held := _repeated(session, key, body, owner):
                 return held.id, False
             _check_baseline(session, spec.baseline)
+            _check_project(session, spec.project)  # it may have been removed while the job was planned
             record.submitted(session, row)
             return row.id, True
 
@@ -263,6 +264,12 @@ def _repeated(session: Session, key: str | None, body: str, owner: str | None) -
         )
         raise Conflict(str(error), [error])
     return held
+
+
+def _check_project(session: Session, project: str | None) -> None:
+    if project is not None and session.get(models.Project, project) is None:
+        known = session.scalars(select(models.Project.name).order_by(models.Project.name)).all()
+        raise UnknownNameError("project", project, "project", known)
 
 
 def _check_baseline(session: Session, baseline_id: str | None) -> None:

@@ -99,8 +99,11 @@ class Maintenances:
         self._changed()
 
     def _view(self, row: Maintenance, held: dict[str, decide.Occupant]) -> schema.MaintenanceView:
-        own = row.home in {None, self._place.home}
-        devices = [self._place.device(row.home, id_) for id_ in row.devices or (self._known if own else ())]
+        home, view = row.home, row.view
+        named = row.devices or (self._known if self._place.is_here(home, view) else ())
+        devices = [
+            self._place.device(home, view, id_) for id_ in named
+        ]  # other machines' have no holders here
         holders = {run.job_id: run.job_name for id_ in devices if (run := held.get(id_)) is not None}
         return schema.MaintenanceView(
             id=row.id,

@@ -1,0 +1,131 @@
+"""What the scheduler reads of the database: of several machines, of clocks that differ, of a long queue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.db import Database
+from backend.db.models import Attempt, Job, Maintenance, Project
+from backend.scheduler import snapshot
+from backend.scheduler.alone import Alone
+from backend.scheduler.decide import Device, Inventory, Occupant, State, decide
+from backend.scheduler.instructions import Start
+from backend.scheduler.next_look import next_look
+from backend.scheduler.place import Place
+from backend.scheduler.start import _beyond_quota
+from backend.scheduler.usage import Usage
+from backend.services.inventory import Inventory as Shown
+from backend.services.jobs import _check_project
+from backend.services.maintenance import Maintenances
+from engine.errors import UserError
+
+S = 10**9
+NOW = 1_000 * S
+
+
+def inventory(gpus: int) -> Inventory:
+    return Inventory(devices=tuple(Device(id=f"cuda:{n}", kind="cuda", name="GPU") for n in range(gpus)))
+
+
+def stored(name: str, state: str, **attempt: Any) -> Job:
+    """A job of the project `name`, with an attempt where that is described."""
+    project = name.partition(" ")[0]
+    spec = {"cluster": {"workers": 1, "device": "cuda"}}
+    row = Job(id=name, name=name, spec=spec, state=state, project=project, created_unix_ns=NOW)
+    if attempt:
+        common = {"number": 1, "parties": [], "token_sha256": "", "directory": "", "created_unix_ns": NOW}
+        row.attempts.append(Attempt(state=state, **common, **attempt))
+    return row
+
+
+def test_gpus_of_another_machine_are_none_of_this_one(small_database: Database, tmp_path: Path) -> None:
+    database, member = small_database, Alone(small_database, tmp_path, "here")
+    member.place = Place(home="a", view="kernel x")
+    devices = ["cuda:0", "cuda:1"]
+    away = stored("vision", "running", devices=devices, home="b", view="another y")
+    away.idempotency_key = "race r 0 0 0"
+    waits = stored("vision 2", "queued")
+    waits.idempotency_key = "race r 1 0 0"
+    beside = stored("speech", "running", devices=["cuda:1"], home="c", view="kernel z")
+    common = {"called": "b", "begins_unix_ns": 1, "makes_room": False, "created_unix_ns": 1}
+    drained = Maintenance(devices=devices, home="b", view="another y", **common)
+    near = Maintenance(devices=["cuda:1"], home="c", view="kernel z", **common)
+    project = Project(name="vision", weight=1.0, cuda=2, created_unix_ns=1)
+    database.writer.run(lambda session: session.add_all([away, waits, beside, drained, near, project]))
+    given = Start(job_id="vision 2", devices=inventory(1).devices)
+    with database.read() as session:
+        assert set(snapshot.occupied(session, member.place)) == {"cuda:1"}
+        assert snapshot.taken(session, member.place) == {"cuda:1": False}
+        assert Usage().elsewhere(session, member.place, inventory(4)) == {("vision", "cuda"): 2}
+        (queued,) = snapshot.Queue().read(session, member.place, NOW)
+        assert not set(queued.job.beside) & set(devices)
+        assert _beyond_quota(session, "vision", given), "another server may have placed since the decision"
+        session.get_one(Project, "vision").cuda = 3
+        assert not _beyond_quota(session, "vision", given)
+        assert not _beyond_quota(session, None, given)
+        session.rollback()
+    shown = Maintenances(database, inventory(4), member).all()
+    assert [[who.job_id for who in one.holders] for one in shown] == [[], ["speech"]]
+
+
+def test_a_clock_that_ran_ahead_hides_nothing_that_ends_until_then(small_database: Database) -> None:
+    database, usage = small_database, Usage()
+
+    def used(name: str, end_ns: int) -> float:
+        ended = stored(name, "succeeded", devices=["cuda:0"], ended_unix_ns=end_ns)
+        ended.digest, ended.ended_unix_ns = "d", end_ns
+        database.writer.run(lambda session: session.add(ended))
+        with database.read() as session:
+            queue.learned.read(session, {"d"}, NOW)
+            return usage.used(session, {}, NOW)["vision", "cuda"]
+
+    queue = snapshot.Queue()
+    before = used("vision", NOW + 3600 * S)
+    assert used("vision 2", NOW + 60 * S) == pytest.approx(before + 60, rel=0.1)
+    assert queue.learned.took("d") == [3600 * S, 60 * S]
+
+
+def test_the_next_job_is_shown_although_many_older_ones_wait(
+    small_database: Database, tmp_path: Path
+) -> None:
+    rows = [stored(f"vision {n}", "queued") for n in range(9)]
+    rows.append(stored("speech", "queued"))
+    for age, row in enumerate(rows):
+        row.queued_unix_ns = NOW + age
+    shown = Shown(small_database, inventory(1), Alone(small_database, tmp_path, "here"))
+    small_database.writer.run(lambda session: session.add_all(rows))
+    assert [one.job_id for one in shown.queue(2).items] == ["vision 0", "vision 1"]
+    projects = [Project(name=name, weight=1.0, created_unix_ns=1) for name in ("vision", "speech")]
+    small_database.writer.run(lambda session: session.add_all(projects))
+    found = shown.queue(2)
+    assert ([one.job_id for one in found.items], found.total) == (["vision 0", "speech"], 10)
+    with small_database.read() as session:
+        _check_project(session, "speech")
+        _check_project(session, None)
+        with pytest.raises(UserError, match="speach"):
+            _check_project(session, "speach")
+
+
+def test_a_paused_server_makes_room_for_maintenance() -> None:
+    """It starts nobody, and its devices are to be free all the same."""
+    held = {
+        "cuda:0": Occupant(job_id="saves", job_name="saves", saves=True),
+        "cuda:1": Occupant(job_id="stays", job_name="stays"),
+    }
+    emptied = {"cuda:0": NOW, "cuda:1": NOW}
+    now = State(
+        queued=(),
+        inventory=inventory(2),
+        occupied=held,
+        paused=True,
+        now_unix_ns=NOW,
+        drained=emptied,
+        emptied=emptied,
+    )
+    assert [one.job_id for one in decide(now)] == ["saves"]
+    later = replace(now, drained={}, emptied={"cuda:0": NOW + S})
+    assert next_look(later) == NOW + S
