@@ -144,6 +144,8 @@ class Occupant:
     """It may be asked to make room for a higher priority: it saves, does not refuse to, and was not asked too often."""
     leaving: bool = False
     """It makes room already: nobody else is asked while it does, and what it holds is as good as free."""
+    asked_unix_ns: int | None = None
+    """When it was asked to make room; None: it was not."""
 
 
 @dataclass(frozen=True, kw_only=True)

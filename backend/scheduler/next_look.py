@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 
 def next_look(state: State) -> int | None:
-    """The next such moment (Unix, ns); None: there is none. A job that has just begun may be asked to make room later
-    (`victims.py`), and devices are drained from a moment on (`maintenance.py`)."""
+    """The next such moment (Unix, ns); None: there is none. A job that has just begun may be asked to make room later,
+    one that was asked is counted on for a while only (`victims.py`), and devices are drained from a moment on
+    (`maintenance.py`)."""
     moments = [*state.drained.values(), *state.emptied.values()]
     if state.queued and not state.paused:
         highest = max(job.priority for job in state.queued)
@@ -21,5 +22,10 @@ def next_look(state: State) -> int | None:
             run.since_unix_ns + round(victims.SETTLED_S * 1e9)
             for run in runs
             if run.yields and not run.leaving and run.priority < highest
+        ]
+        moments += [
+            run.asked_unix_ns + round(victims.LEAVES_S * 1e9)
+            for run in runs
+            if run.leaving and run.asked_unix_ns is not None
         ]
     return min((at for at in moments if at > state.now_unix_ns), default=None)

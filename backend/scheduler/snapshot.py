@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session, joinedload
 
-from backend.db.models import Attempt, Job, Maintenance, Project
+from backend.db.models import Attempt, Job, Maintenance, Project, Transition
 from backend.lifecycle import ACTIVE, ENDED, State
 from backend.races.order import race_of_key
 from backend.scheduler import decide, durations, victims
@@ -148,6 +148,7 @@ def occupied(session: Session, place: Place, learned: Learned | None = None) -> 
     same digests took; None: ends are known by what jobs declared only."""
     spec, saving = Job.spec, Job.spec["checkpoint"]
     query = select(
+        Attempt.id.label("attempt"),
         Attempt.devices,
         Attempt.home,
         Attempt.view,
@@ -167,7 +168,9 @@ def occupied(session: Session, place: Place, learned: Learned | None = None) -> 
     here = query.where(Attempt.state.in_(ACTIVE), place.devices).order_by(Attempt.id)
     before = _before(session)
     held: dict[str, decide.Occupant] = {}
-    for row in session.execute(here):
+    rows = session.execute(here).all()
+    asked = _asked(session, [row.attempt for row in rows if row.state == State.PREEMPTING])
+    for row in rows:
         saves = row.state == State.RUNNING and (row.every_steps or row.every_seconds) is not None
         earlier = before.get(row.id, NOTHING)
         took = learned.took(row.digest) if learned is not None else ()
@@ -183,9 +186,20 @@ def occupied(session: Session, place: Place, learned: Learned | None = None) -> 
             saves=saves,
             yields=saves and row.yields is not False and earlier.made_room < victims.MOST,
             leaving=row.state == State.PREEMPTING,
+            asked_unix_ns=asked.get(row.attempt),
         )
         held.update({place.device(row.home, row.view, device): who for device in row.devices})
     return held
+
+
+def _asked(session: Session, attempts: Sequence[int]) -> dict[int, int]:
+    """When these were asked to make room."""
+    if not attempts:
+        return {}
+    to = (Transition.attempt_id.in_(attempts), Transition.to_state == State.PREEMPTING)
+    last = select(Transition.attempt_id, func.max(Transition.at_unix_ns)).where(*to)
+    rows = session.execute(last.group_by(Transition.attempt_id))
+    return {attempt: at_ns for attempt, at_ns in rows if attempt is not None}
 
 
 def taken(session: Session, place: Place) -> dict[str, bool]:
@@ -238,7 +252,10 @@ def state(
     """All that `decide` wants to know; `aside`: what runs and is no job. `learned`: as the queue has read it. Jobs that
     another server has to place are left out."""
     begins, emptied = drained(session, place, inventory)
-    held = occupied(session, place, learned)
+    held = {
+        device: replace(run, leaving=run.leaving and not victims.stays(run.asked_unix_ns, now_unix_ns))
+        for device, run in occupied(session, place, learned).items()
+    }
     quotas, weights = projects(session)
     elsewhere: dict[tuple[str, str], int] = {}
     shares = Shares()

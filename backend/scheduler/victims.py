@@ -5,7 +5,8 @@ asked, so nobody displaces who could displace him. Those of the lowest priority 
 who has the least behind it. Whoever turns out not to be needed is spared, those of the highest priority first. Where
 all of them together do not make enough room, nobody is asked. **Bounds.** A job makes room `MOST` times by this rule,
 then no more; and not in the first `SETTLED_S` of an attempt, so that each attempt gets further than the one before. A
-job that has made room asks nobody in turn.
+job that has made room asks nobody in turn. Who has not left `LEAVES_S` after it was asked goes on, as one that nobody
+asked and that cannot be asked.
 **Cost.** A sort of the running jobs and a choice of devices for each of them, once for each line in which somebody
 waits. **Loses**: the greedy choice may ask two small jobs where one large one of the same priority would do; what a job
 loses is its start, since its checkpoint is of the step in which it ends.
@@ -22,6 +23,8 @@ MOST = 3
 """So often a job makes room, unless people ask it to."""
 SETTLED_S = 60.0
 """An attempt that has run for less is left alone: it has hardly begun to train."""
+LEAVES_S = 600.0
+"""Who was asked so long ago, and runs still, is not counted on any more: others are asked in its place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,3 +59,8 @@ def victims(
         if enough(rest := [other for other in taken if other is not run]):
             taken = rest
     return tuple(run.job_id for run in taken)
+
+
+def stays(asked_unix_ns: int | None, now_unix_ns: int) -> bool:
+    """Whether who was asked then is not counted on any more."""
+    return asked_unix_ns is not None and now_unix_ns - asked_unix_ns >= LEAVES_S * 1e9

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from backend.scheduler.victims import LEAVES_S
+
 if TYPE_CHECKING:
     from backend.scheduler.decide import Device, Kind, Occupant, QueuedJob
 
@@ -32,16 +34,19 @@ def for_devices(
     """Too few are free, of all devices of its kind. `out`: ids of those that are free and drained."""
     holders: dict[str, list[str]] = {}
     names: dict[str, str] = {}
-    leaving: set[str] = set()
+    asked: dict[str, str] = {}
     for device in total:
         if occupant := held.get(device.id):
             holders.setdefault(occupant.job_id, []).append(device.id)
             names[occupant.job_id] = occupant.job_name
             if occupant.leaving:
-                leaving.add(occupant.job_id)
+                asked[occupant.job_id] = ", and makes room"
+            elif occupant.asked_unix_ns is not None:
+                asked[occupant.job_id] = (
+                    f", was asked to make room more than {LEAVES_S / 60:.0f} min ago, and has not left"
+                )
     who = [
-        f"{names[j]!r} holds {' and '.join(ids) if len(ids) < 4 else f'{len(ids)} of them'}"
-        f"{', and makes room' if j in leaving else ''}"
+        f"{names[j]!r} holds {' and '.join(ids) if len(ids) < 4 else f'{len(ids)} of them'}{asked.get(j, '')}"
         for j, ids in holders.items()
     ]
     if out:

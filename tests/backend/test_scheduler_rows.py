@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 
 from backend.db import Database
-from backend.db.models import Attempt, Job, Maintenance, Project
-from backend.scheduler import snapshot
+from backend.db.models import Attempt, Job, Maintenance, Project, Transition
+from backend.scheduler import snapshot, victims
 from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Device, Inventory, Occupant, State, decide
-from backend.scheduler.instructions import Start
+from backend.scheduler.instructions import Preempt, Start, Wait
 from backend.scheduler.next_look import next_look
 from backend.scheduler.place import Place
 from backend.scheduler.start import _beyond_quota
@@ -129,3 +130,44 @@ def test_a_paused_server_makes_room_for_maintenance() -> None:
     assert [one.job_id for one in decide(now)] == ["saves"]
     later = replace(now, drained={}, emptied={"cuda:0": NOW + S})
     assert next_look(later) == NOW + S
+
+
+def test_who_was_asked_long_ago_and_stays_is_not_counted_on(small_database: Database, tmp_path: Path) -> None:
+    place, queue, late = Place.of(tmp_path, shared=False), snapshot.Queue(), NOW + round(victims.LEAVES_S * S)
+    stays = stored("stays", "preempting", devices=["cuda:0"])
+    other = stored("other", "running", devices=["cuda:1"])
+    other.spec = {**other.spec, "checkpoint": {"every_steps": 1}}
+    urgent = stored("urgent", "queued")
+    urgent.priority = 1
+
+    def write(session: Session) -> None:
+        session.add_all([stays, other, urgent])
+        session.flush()
+        common = {"job_id": stays.id, "attempt_id": stays.attempts[0].id, "from_state": "running"}
+        session.add(Transition(to_state="preempting", at_unix_ns=NOW, **common))
+
+    small_database.writer.run(write)
+    with small_database.read() as session:
+        soon, then = (
+            snapshot.state(
+                session,
+                queue.read(session, place, now),
+                inventory(2),
+                place,
+                {},
+                queue.learned,
+                Usage(),
+                paused=False,
+                now_unix_ns=now,
+            )
+            for now in (late - 1, late)
+        )
+    assert next_look(soon) == late
+    (waits,) = decide(soon)
+    assert isinstance(waits, Wait)
+    assert "'stays' holds cuda:0, and makes room" in waits.text
+    waits, room = decide(then)
+    assert isinstance(waits, Wait)
+    assert "'stays' holds cuda:0, was asked to make room more than 10 min ago, and has not left" in waits.text
+    assert isinstance(room, Preempt)
+    assert room.job_id == "other"
