@@ -104,15 +104,15 @@ LEAST: Mapping[str, Role] = {
     # take devices out of use
     "begin_maintenance": "admin",
     "end_maintenance": "admin",
-    # be told, and what one's own jobs are given
-    "list_webhooks": "member",
+    # be told, and what one's own jobs are given; whoever was a member may still see and remove what is theirs
+    "list_webhooks": "viewer",
     "add_webhook": "member",
-    "remove_webhook": "member",
+    "remove_webhook": "viewer",
     "try_webhook": "member",
     "list_deliveries": "member",
-    "list_secrets": "member",
+    "list_secrets": "viewer",
     "keep_secret": "member",
-    "remove_secret": "member",
+    "remove_secret": "viewer",
     # say who may
     "list_users": "admin",
     "add_user": "admin",

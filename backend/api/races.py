@@ -121,10 +121,12 @@ def show_race_figure(
 
 
 @router.post("/{race_id}/members", responses=problems(404, 409, 415, 422, 503))
-def add_members(services: Services, race_id: str, asked: MembersBody, asker: Asking) -> RaceView:
+def add_members(
+    services: Services, race_id: str, asked: MembersBody, caller: Asks, asker: Asking
+) -> RaceView:
     """Let more members race, in every round; the others run no more for it. A new member is not compared within the
     rounds that were over: where too few are left, it has figures, but no place."""
-    return services.races.add(race_id, asked.members, asker)
+    return services.races.add(race_id, asked.members, asker, owner=caller.name)
 
 
 @router.post("/{race_id}/cancel", responses=problems(404, 409, 415))

@@ -53,7 +53,7 @@ def remove_webhook(services: Services, caller: Asks, webhook_id: WebhookId, requ
     note(request, _of(services.webhooks.remove(caller, webhook_id)))
 
 
-@router.post("/{webhook_id}/test", status_code=202, responses=problems(404, 415, 422))
+@router.post("/{webhook_id}/test", status_code=202, responses=problems(404, 409, 415, 422))
 def try_webhook(services: Services, caller: Asks, webhook_id: WebhookId) -> DeliveryView:
     """Send a webhook a message that says nothing. How that went is in its log a moment later."""
     return services.webhooks.try_out(caller, webhook_id)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from backend import private
-from backend.executors import files, process, redaction, scratch
+from backend.executors import files, process, scratch
 from backend.executors.base import NO_SECRETS, Ended, Executor, Handle, Ingest, LaunchError, Running
 from backend.executors.environment import inherited
 from backend.executors.process import Identity
@@ -29,6 +29,7 @@ from backend.lifecycle import Reason
 from engine import lab
 from engine.checkpoint import preemption
 from engine.launch import Launch
+from engine.redaction import VARIABLE as SECRETS_VARIABLE
 
 SOURCE = Path(__file__).resolve().parents[2]
 """The folder to import this program from."""
@@ -121,7 +122,7 @@ class LocalExecutor(Executor):
     def _start(self, directory: Path, threads: int, secrets: Mapping[str, str]) -> subprocess.Popen[bytes]:
         environment = inherited() | dict(secrets)
         if secrets:
-            environment[redaction.VARIABLE] = ",".join(secrets)
+            environment[SECRETS_VARIABLE] = ",".join(secrets)
         environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
         environment[process.MARKER] = str(directory)
         environment[scratch.VARIABLE] = str(scratch.make(directory))

@@ -29,6 +29,7 @@ from engine.checkpoint.preemption import preempted_step
 from engine.errors import OutOfMemoryError
 from engine.gang.gang import Gang, GangEnd
 from engine.launch import Launch
+from engine.redaction import blotted, from_environment
 from engine.telemetry.uploader import Uploader
 
 POLL_S = 0.2
@@ -45,7 +46,7 @@ class Supervisor:
         self._make_gang = make_gang
         self._stop = threading.Event()
         self._started_unix_ns: int | None = None
-        self._secrets = redaction.from_environment()
+        self._secrets = from_environment()
         self._blots = redaction.Redaction((), ())
 
     def run(self) -> bool:
@@ -142,10 +143,10 @@ class Supervisor:
         return Ended(
             status=status,
             reason=reason,
-            message=redaction.blotted(message, self._secrets)[:MESSAGE_CHARACTERS],
+            message=blotted(message, self._secrets)[:MESSAGE_CHARACTERS],
             started_unix_ns=self._started_unix_ns,
             ended_unix_ns=time.time_ns(),
-            **redaction.blotted(details, self._secrets),
+            **blotted(details, self._secrets),
         )
 
 

@@ -51,7 +51,10 @@ class OldEntries:
         """The oldest that are due; how many. Entries have ids in the order in which they came: what is young is not
         looked at."""
         row, before = self._kind, time.time_ns() - round(self._days * DAY_NS)
-        oldest = session.execute(select(row.id, row.at_unix_ns).order_by(row.id).limit(PORTION))
+        query = select(row.id, row.at_unix_ns).order_by(row.id).limit(PORTION)
+        if row is Delivery:  # what was never tried is still to be sent
+            query = query.where(Delivery.tries > 0)
+        oldest = session.execute(query)
         due = [id_ for id_, at in oldest if at < before]
         session.execute(delete(row).where(row.id.in_(due)))
         return len(due)

@@ -12,12 +12,14 @@ from sqlalchemy.orm import Session
 from backend.access.rights import ROLES, Caller, Role, lesser, may
 from backend.access.token import VARIABLE, new_token
 from backend.db import Database
-from backend.db.models import Secret, SignIn, Token, User, Webhook
+from backend.db.models import Job, Race, Secret, SignIn, Token, User, Webhook
+from backend.lifecycle import ENDED
 from backend.schemas import people as schema
 from backend.services.access import Access
 from backend.services.errors import Conflict, Forbidden, NotFound
 from backend.services.first_admin import may_administer
 from backend.services.known_tokens import digest, tell
+from backend.services.stored_races import RUNNING
 from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
 
@@ -79,12 +81,14 @@ class People:
 
     def remove(self, name: str) -> Role:
         """Send somebody away: none of their tokens opens anything, and they are signed out everywhere. What they made
-        stays, under their name. Answers their role. Raises as `change` does."""
+        stays, under their name. Answers their role. Raises as `change` does, and Conflict while something of theirs
+        that has not ended names secrets."""
         self._check_asked()
 
         def write(session: Session) -> Role:
             row = _find(session, name)
             _check_own(session, row)
+            _check_secrets(session, name)
             row.removed_unix_ns = time.time_ns()
             theirs = list(session.scalars(select(Token.id).where(Token.user_id == row.id)))
             _revoke(session, theirs)
@@ -241,6 +245,22 @@ def _check_own(session: Session, user: User) -> None:
     own = select(Token.id).where(Token.user_id == user.id, Token.environment, Token.revoked_unix_ns.is_(None))
     if session.execute(own.limit(1)).first() is not None:
         raise Conflict(f"{user.name} has the server's own token. Start it without {VARIABLE} first")
+
+
+def _check_secrets(session: Session, name: str) -> None:
+    """Raises Conflict where something of this user's is still to be given secrets: it would get those of whoever comes
+    back under the name."""
+    jobs = select(Job.id, Job.spec["secrets"].as_json()).where(Job.owner == name, Job.state.not_in(ENDED))
+    races = select(Race.id, Race.spec[("job", "secrets")].as_json()).where(
+        Race.owner == name, Race.state == RUNNING
+    )
+    for what, query in (("job", jobs), ("race", races)):
+        for id_, secrets in session.execute(query):
+            if secrets:
+                raise Conflict(
+                    f"{what} {id_} of {name} has not ended and names secrets, which would be those of the next user of "
+                    "that name. Cancel it, or wait for its end, and remove the user then"
+                )
 
 
 def _user(session: Session, row: User) -> schema.UserView:

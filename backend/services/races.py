@@ -32,7 +32,7 @@ from backend.services.best import Bests
 from backend.services.crossings import crossings
 from backend.services.curves import curves
 from backend.services.drawing import Drawing
-from backend.services.errors import Busy, Conflict
+from backend.services.errors import Busy, Conflict, Forbidden
 from backend.services.jobs import Jobs
 from backend.services.learning import learning
 from backend.services.lists import told_by
@@ -115,13 +115,26 @@ class Races:
             self._changed()
         return self.show(race_id), new
 
-    def add(self, race_id: str, members: Sequence[MemberSpec], asker: Asker | None = None) -> schema.RaceView:
+    def add(
+        self,
+        race_id: str,
+        members: Sequence[MemberSpec],
+        asker: Asker | None = None,
+        *,
+        owner: str | None = None,
+    ) -> schema.RaceView:
         """Let more members race: they run all rounds; those that are over, alone. Raises NotFound, UserError for
-        members that cannot race, Conflict for a race that was cancelled, and Left where the asker is gone."""
+        members that cannot race, Conflict for a race that was cancelled, and Left where the asker is gone. `owner`: the
+        user who asks. Raises Forbidden where the race is another's, and its jobs get that one's secrets."""
         with self._database.read() as session:
             row = stored_races.find(session, race_id)
             _check_open(row)  # before members are planned, which may take seconds
             before = race_of(row)
+            if before.job.secrets and row.owner != owner:
+                rule = (
+                    f"race {race_id} names secrets ({', '.join(before.job.secrets)}), which are its owner's"
+                )
+                raise Forbidden(rule, "Ask its owner, or submit a race of your own")
         spec = replace(before, members=(*before.members, *members))
         names.check_members(spec.members, len(before.members))
         outs = self._refused(spec, len(before.members), asker)

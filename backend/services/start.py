@@ -51,7 +51,7 @@ from backend.services.secrets import Secrets
 from backend.services.speed_ups import SpeedUps
 from backend.services.staleness import StalenessReader
 from backend.services.telemetry import Telemetry
-from backend.services.vault import Vault
+from backend.services.vault import Vault, anything_sealed
 from backend.services.views import Views
 from backend.services.watch import Watch
 from backend.services.webhooks import Webhooks
@@ -111,7 +111,7 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
         await _begin(stack, speed_ups)
         job_figures = JobFigures(database, views, partial(turn, FIGURES))
         await _begin(stack, job_figures)
-        vault = Vault(settings.key_file)
+        vault = Vault(settings.key_file, partial(anything_sealed, database))
         secrets = Secrets(database, vault)
         scheduler = Scheduler(
             database=database,

@@ -11,10 +11,15 @@ import json
 import os
 import secrets
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sqlalchemy import select
+
 from backend import private
+from backend.db import Database
+from backend.db.models import Secret, Webhook
 from backend.services.errors import Conflict
 
 if TYPE_CHECKING:  # loaded with the first secret: most servers have none
@@ -26,8 +31,10 @@ VARIABLE = "TRAINYARD_SECRETS_KEY_FILE"
 class Vault:
     """Seals and opens. Safe to use from many threads."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, holds: Callable[[], bool] = lambda: False) -> None:
+        """`holds`: whether something is stored that was sealed before."""
         self._file = file
+        self._holds = holds
         self._lock = threading.Lock()
         self._key: Fernet | None = None
 
@@ -60,6 +67,12 @@ class Vault:
             if self._key is None:
                 try:
                     if make and not self._file.exists():
+                        if self._holds():
+                            raise Conflict(
+                                f"the key of secrets, {self._file}, is not there, and what is stored was encrypted with"
+                                f" it. Put it back, or name it with {VARIABLE}; or remove all secrets and webhooks, and"
+                                " keep them anew"
+                            )
                         _make(self._file)
                     private.close(self._file)
                     self._key = Fernet(self._file.read_bytes().strip())
@@ -70,6 +83,14 @@ class Vault:
                     rule = f"{self._file} holds no key: it has 32 bytes in URL-safe base64"
                     raise Conflict(f"{rule}. Put the right file back, or name it with {VARIABLE}") from None
             return self._key
+
+
+def anything_sealed(database: Database) -> bool:
+    """Whether the database holds a secret or a webhook."""
+    with database.read() as session:
+        return any(
+            session.scalars(select(kind.id).limit(1)).first() is not None for kind in (Secret, Webhook)
+        )
 
 
 def _make(file: Path) -> None:

@@ -31,6 +31,8 @@ from engine.plan.serde import legible
 
 MOST = 20
 """Of one user."""
+MOST_TESTS = 100
+"""Of one webhook, that wait."""
 KEY_BYTES = 32
 HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 EXAMPLE = "Example: https://chat.example.org/hooks/42"
@@ -95,10 +97,21 @@ class Webhooks:
         return self._database.writer.run(write)
 
     def try_out(self, caller: Caller, id_: int) -> schema.DeliveryView:
-        """Send it a message that says nothing; how that went is in its log a moment later. Raises as `remove` does."""
+        """Send it a message that says nothing; how that went is in its log a moment later. Raises as `remove` does,
+        and Conflict where too many of them wait."""
 
         def write(session: Session) -> schema.DeliveryView:
             row = _find(session, caller, id_)
+            waiting = select(func.count()).where(
+                Delivery.webhook_id == row.id,
+                Delivery.event == outbox.TEST,
+                Delivery.next_unix_ns.is_not(None),
+            )
+            if (session.scalar(waiting) or 0) >= MOST_TESTS:
+                raise Conflict(
+                    f"{MOST_TESTS} tests of webhook {id_} wait, which is the most. Wait until its receiver has taken "
+                    "them, or remove the webhook"
+                )
             outbox.test(session, row)
             session.flush()
             newest = _newest(session, row.id)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -20,8 +21,9 @@ from backend.access.addresses import Address, parsed
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
-COMPATIBLE = ipaddress.ip_network("::/96")
-"""IPv6 addresses whose last four bytes are an IPv4 address. Those of the second are not used any more."""
+"""IPv6 addresses whose last four bytes are an IPv4 address (RFC 6052). Prefixes that an operator chose nobody knows."""
+UNICAST = ipaddress.ip_network("2000::/3")
+"""All public IPv6 addresses that are given out (RFC 4291); `is_global` is wider."""
 SAID = 300
 """Characters of a failure that are kept."""
 
@@ -37,7 +39,13 @@ def permitted(text: str, allowed: Collection[Network]) -> bool:
         return False
     if any(address in network for network in allowed):
         return True
-    return all(inner.is_global and not inner.is_multicast for inner in _inside(address))
+    return all(_public(inner) for inner in _inside(address))
+
+
+def _public(address: Address) -> bool:
+    if not address.is_global or address.is_multicast:
+        return False
+    return isinstance(address, ipaddress.IPv4Address) or address in UNICAST or address in NAT64
 
 
 def _inside(address: Address) -> Iterator[Address]:
@@ -45,7 +53,7 @@ def _inside(address: Address) -> Iterator[Address]:
     yield address
     if isinstance(address, ipaddress.IPv4Address):
         return
-    if address in NAT64 or address in COMPATIBLE:
+    if address in NAT64:
         yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if address.sixtofour is not None:
         yield address.sixtofour
@@ -101,23 +109,27 @@ class _Network(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+        addresses = _resolved(host, port, _left(self._ends))
         fit = [address for address in addresses if permitted(address, self._allowed)]
         if not fit:
             raise NotSentError(
                 f"{host} leads to {', '.join(addresses)}: no public address, and none of TRAINYARD_WEBHOOK_NETWORKS"
             )
-        for address in fit[:-1]:
+        failed: Exception | None = None
+        for tried, address in enumerate(fit):
+            share_s = _left(self._ends) / (
+                len(fit) - tried
+            )  # one that does not answer leaves time for the next
             try:
-                return self._connect(address, port, socket_options)
-            except httpcore.ConnectError:
+                stream = self._inner.connect_tcp(
+                    address, port, timeout=share_s, socket_options=socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failed = error
                 continue
-        return self._connect(fit[-1], port, socket_options)
-
-    def _connect(self, address: str, port: int, options: Iterable[Any] | None) -> httpcore.NetworkStream:
-        stream = self._inner.connect_tcp(address, port, timeout=_left(self._ends), socket_options=options)
-        return _Stream(stream, self._ends)
+            return _Stream(stream, self._ends)
+        assert failed is not None
+        raise failed
 
 
 class _Stream(httpcore.NetworkStream):
@@ -143,6 +155,29 @@ class _Stream(httpcore.NetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
+
+
+def _resolved(host: str, port: int, wait_s: float) -> list[str]:
+    """Where a name leads. `getaddrinfo` takes no time limit, so a thread waits for it, which may outlive this call.
+    Raises NotSentError where that takes longer than `wait_s`, and what `getaddrinfo` raises."""
+    found: list[str] = []
+    failed: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found.extend(dict.fromkeys(str(address[0]) for *_, address in answers))
+        except (OSError, UnicodeError) as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=ask, name="resolve", daemon=True)
+    thread.start()
+    thread.join(wait_s)
+    if thread.is_alive():
+        raise NotSentError(f"nobody said within the deadline where {host} leads")
+    if failed:
+        raise failed[0]
+    return found
 
 
 def _left(ends: float) -> float:

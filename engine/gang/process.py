@@ -16,6 +16,7 @@ from engine.allocator import keep_freed_memory
 from engine.lab import INTERFACE, Lab, LabError
 from engine.launch import Launch, write_json
 from engine.plan.cluster import Party
+from engine.redaction import blotted, from_environment
 from engine.regular import PRIVATE
 
 _SWITCH_S = 0.0005
@@ -120,7 +121,8 @@ def _explain(launch: Launch, index: int, error: BaseException) -> None:
 
     traceback.print_exception(error)
     party = launch.parties[index]
-    said = str(error)[:MOST_SAID]
+    secrets = from_environment()  # what is cut first may keep a part of one, which nobody finds
+    said = blotted(str(error), secrets)[:MOST_SAID]
     folders = [launch.job.model.directory, launch.job.data.directory]
     if isinstance(error, UserError | TrainingError | PeerLost):  # these say already what to do
         place = where(error, folders)
@@ -135,7 +137,9 @@ def _explain(launch: Launch, index: int, error: BaseException) -> None:
             "message": message,
             "user": error.to_dict() if isinstance(error, UserError) else None,
             "consequence": isinstance(error, PeerLost),
-            "traceback": [part[:MOST_SAID] for part in traceback.format_exception(error)[-20:]],
+            "traceback": [
+                blotted(part, secrets)[:MOST_SAID] for part in traceback.format_exception(error)[-20:]
+            ],
             "time_ns": time.time_ns(),
         },
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,15 @@ from fastapi import FastAPI
 from backend.access.rights import Caller
 from backend.db import Database, models
 from backend.executors import process
-from backend.executors.redaction import PIECE_BYTES, Redaction, blotted
+from backend.executors.redaction import PIECE_BYTES, Redaction
 from backend.executors.supervised import Supervised
 from backend.services.errors import Conflict
 from backend.services.secrets import Secrets
-from backend.services.vault import Vault
+from backend.services.vault import Vault, anything_sealed
 from engine.errors import UserError
+from engine.gang.process import MOST_SAID
+from engine.gang.process import _explain as explain
+from engine.redaction import VARIABLE, blotted
 from tests.backend.executor_attempts import NOWHERE, ended, launch, programs_executor
 from tests.backend.guarded import admin, let_in, refused, who_shows
 from tests.backend.job_specs import job_spec
@@ -45,6 +49,20 @@ def test_a_secret_is_kept_encrypted_and_never_answered(guarded: FastAPI) -> None
     assert secrets.opened("ada", ("HF_TOKEN",)) == {"HF_TOKEN": HF}
     with pytest.raises(UserError, match="has no secret"):
         secrets.opened("bob", ("HF_TOKEN",))
+    boss = admin(guarded)
+    assert "names secrets" in refused(boss.delete("/api/v1/users/ada"), 409)
+    race = {"job": job_spec("raced", secrets=["HF_TOKEN"]), "members": [{"strategy": "central-reduce"}]}
+    race["members"].append({"strategy": "ring-allreduce"})
+    raced = ada.post("/api/v1/races", json=race)
+    assert raced.status_code == 201, raced.text
+    more = {"members": [{"strategy": "tree-allreduce"}]}
+    assert "are its owner's" in refused(
+        boss.post(f"/api/v1/races/{raced.json()['id']}/members", json=more), 403
+    )
+    ada.post(f"/api/v1/jobs/{made.json()['id']}/cancel", json={})
+    assert "race" in refused(boss.delete("/api/v1/users/ada"), 409)
+    assert boss.patch("/api/v1/users/ada", json={"role": "viewer"}).status_code == 200
+    assert ada.put("/api/v1/secrets/HF_TOKEN", json={"value": HF}).status_code == 403
     assert ada.delete("/api/v1/secrets/HF_TOKEN").status_code == 204
     assert "no such secret" in refused(ada.delete("/api/v1/secrets/HF_TOKEN"), 404)
 
@@ -76,6 +94,11 @@ def test_what_was_sealed_opens_with_its_key_and_in_its_place_only(
         Secrets(small_database, other).opened("ada", ("HF_TOKEN",))
     with pytest.raises(Conflict, match="cannot be read"):
         Secrets(small_database, Vault(tmp_path / "missing")).opened("ada", ("HF_TOKEN",))
+
+    lost = Vault(tmp_path / "missing", partial(anything_sealed, small_database))
+    with pytest.raises(Conflict, match="Put it back"):
+        lost.seal("x", "y")
+    assert not (tmp_path / "missing").exists()
 
     def swap(session: object) -> None:
         session.query(models.Secret).one().owner = "bob"  # type: ignore[attr-defined]
@@ -134,3 +157,15 @@ def test_messages_are_blotted_wherever_they_hold_one() -> None:
     said = {"message": f"no such {HF}", "traceback": [f"{HF}", 3], "type": None}
     assert HF not in str(blotted(said, [HF]))
     assert blotted("nothing", [HF]) == "nothing"
+
+
+def test_what_is_cut_off_was_blotted_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of a secret, at the end of what is kept of a message, is nothing that the supervisor would find."""
+    monkeypatch.setenv(VARIABLE, "HF_TOKEN")
+    monkeypatch.setenv("HF_TOKEN", HF)
+    attempt = launch(tmp_path / "attempt", "sleep")
+    attempt.error(attempt.parties[0]).parent.mkdir(parents=True, exist_ok=True)
+    explain(attempt, 0, RuntimeError("." * (MOST_SAID - 6) + HF))
+    written = attempt.error(attempt.parties[0]).read_text()
+    assert "..******" in written
+    assert HF[:4] not in written

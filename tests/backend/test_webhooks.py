@@ -26,9 +26,12 @@ from backend.db.models import Delivery, Race
 from backend.lifecycle import Event, Reason
 from backend.scheduler import outbox, record
 from backend.schemas.webhooks import DeliveryQuery, NewWebhook, Told, WebhookRequest
+from backend.services import delivering
 from backend.services.delivering import AGAIN_S, Delivering, signed
+from backend.services.errors import Conflict
+from backend.services.old_entries import OldEntries
 from backend.services.vault import Vault
-from backend.services.webhooks import MOST, Webhooks
+from backend.services.webhooks import MOST, MOST_TESTS, Webhooks
 from backend.sockets import outward
 from backend.sockets.outward import NotSentError, permitted, post
 from engine.errors import UserError
@@ -198,12 +201,12 @@ def test_what_a_receiver_does_not_take_is_sent_again_and_given_up_in_the_end(pos
         wait_s = postman.delivering.look()
         assert wait_s is not None
         assert 0 < wait_s <= AGAIN_S[0]
-        assert len(receiver.got) == 1, "what is due for it waits with the one that failed"
+        assert len(receiver.got) == 2, "one that is refused holds up no other"
         assert postman.log(ADA, hook)[1] == ("job.ended", "waiting", 1, 500)
         receiver.status = 200
         postman.due_now()
         postman.delivering.look()
-        assert [json.loads(body)["job"]["id"] for _, body in receiver.got] == [first, first, second]
+        assert [json.loads(body)["job"]["id"] for _, body in receiver.got] == 2 * [first, second]
         assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 2, "it keeps its id"
         receiver.status = 503
         postman.ends("ada")
@@ -212,6 +215,43 @@ def test_what_a_receiver_does_not_take_is_sent_again_and_given_up_in_the_end(pos
             postman.delivering.look()
         assert postman.log(ADA, hook)[0] == ("job.ended", "failed", len(AGAIN_S) + 1, 503)
         assert postman.delivering.look() is None
+
+
+def test_a_receiver_that_is_away_uses_up_the_tries_of_all_that_is_due(
+    postman: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one message of each webhook goes in a round: who has many holds up nobody."""
+    sent: list[str] = []
+
+    def away(url: str, *_: object, **__: object) -> int:
+        sent.append(url[-1])
+        if url.endswith("a"):
+            raise ValueError("of no kind that anybody expects")
+        return 204
+
+    monkeypatch.setattr(delivering, "post", away)
+    hooks = [postman.add(who, f"http://127.0.0.1/{who.name}", "job.ended") for who in (ADA, BOB)]
+    for who in ("ada", "ada", "bob", "bob"):
+        postman.ends(who)
+    postman.delivering.look()
+    assert sorted(sent[:2]) == ["a", "b"], "one of each"
+    assert len(sent) == 3
+    assert postman.log(ADA, hooks[0]) == 2 * [("job.ended", "waiting", 1, None)]
+    for _ in AGAIN_S:
+        postman.due_now()
+        postman.delivering.look()
+    assert postman.log(ADA, hooks[0]) == 2 * [("job.ended", "failed", len(AGAIN_S) + 1, None)]
+    assert sent.count("a") == len(AGAIN_S) + 1
+
+
+def test_tests_that_wait_are_bounded_and_stay_until_they_were_tried(postman: Post) -> None:
+    hook = postman.add(ADA, "http://127.0.0.1:9/", "job.ended")
+    for _ in range(MOST_TESTS):
+        postman.hooks.try_out(ADA, hook.id)
+    with pytest.raises(Conflict, match="which is the most"):
+        postman.hooks.try_out(ADA, hook.id)
+    OldEntries(postman.database, Delivery, days=-1).look()
+    assert postman.hooks.all(ADA)[0].waiting == MOST_TESTS
 
 
 def test_a_redirect_is_not_followed(postman: Post) -> None:
@@ -254,6 +294,7 @@ INNER = [
     "127.0.0.1", "127.9.9.9", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
     "224.0.0.1", "255.255.255.255", "192.0.2.7", "::1", "::", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1",
     "fe80::1", "fd00::1", "ff02::1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a00:1::1",
+    "fec0::1", "::ffff:0:7f00:1", "64:ff9b:1::a9fe:a9fe", "4000::1",
     "not an address", "",
 ]  # fmt: skip
 
@@ -266,6 +307,7 @@ def test_an_address_within_is_not_permitted(address: str) -> None:
 def test_public_addresses_and_those_that_are_allowed_are() -> None:
     assert permitted("93.184.215.14", ())
     assert permitted("2606:2800:21f:cb07:6820:80da:af6b:8b2c", ())
+    assert permitted("64:ff9b::5db8:d70e", ()), "NAT64 of a public address"
     assert permitted("10.1.2.3", (ipaddress.ip_network("10.1.0.0/16"),))
     assert not permitted("10.2.0.1", (ipaddress.ip_network("10.1.0.0/16"),))
 
@@ -295,6 +337,29 @@ def test_a_name_that_leads_elsewhere_a_moment_later_is_of_no_use(monkeypatch: py
     with pytest.raises(NotSentError, match=r"leads to 127\.0\.0\.1: no public address"):
         post("http://rebound.example/", {}, b"{}", allowed=(), deadline_s=5)
     assert len(connected) == 1
+
+
+def test_an_address_that_does_not_answer_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"93.184.215.{last}", 80)) for last in (14, 15)]
+    tried: list[tuple[str, bool]] = []
+
+    def connect(_: object, host: str, port: int, *, timeout: float, **__: object) -> None:
+        tried.append((host, timeout <= 50))
+        raise outward.httpcore.ConnectTimeout("nobody is asked in a test")
+
+    monkeypatch.setattr(outward.socket, "getaddrinfo", lambda *_, **__: two)
+    monkeypatch.setattr(outward.httpcore.SyncBackend, "connect_tcp", connect)
+    with pytest.raises(NotSentError):
+        post("http://two.example/", {}, b"{}", allowed=(), deadline_s=100)
+    assert tried == [("93.184.215.14", True), ("93.184.215.15", False)]
+
+
+def test_a_name_that_nobody_resolves_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(outward.socket, "getaddrinfo", lambda *_, **__: go_on.wait() and [])
+    with pytest.raises(NotSentError, match="within the deadline"):
+        post("http://slow.example/", {}, b"{}", allowed=(), deadline_s=0.05)
+    go_on.set()
 
 
 def test_what_is_not_allowed_is_never_connected_to(small_database: Database, tmp_path: Path) -> None:
