@@ -54,6 +54,7 @@ BACKEND_MAY_IMPORT = (
     "engine.checkpoint.preemption",
     "engine.checkpoint.store",
     "engine.errors",
+    "engine.redaction",
     "engine.regular",
     *WITHOUT_TORCH,
     *(f"engine.{axis}" for axis in sorted(AXES)),
