@@ -22,10 +22,10 @@ class StartSpec:
     __pydantic_config__ = STRICT
 
     job: str
-    """Its id. The job has a model with the same parameters, and the same optimizer."""
+    """The id of the job with whose checkpoint this one begins. Both have the same model and the same optimizer."""
     step: int | None = None
-    """The step of the checkpoint, with which this job goes on: its schedule and its data are where they are there after
-    so many steps. Left out: the newest one when the first attempt begins."""
+    """The step of that checkpoint, with which this job goes on: its schedule and its data are where they are there
+    after so many steps. Left out: the newest one when the first attempt begins."""
 
     def __post_init__(self) -> None:
         if not self.job:
