@@ -37,7 +37,7 @@ export function SchemaField(props: FieldProps) {
   switch (field.kind) {
     case "object":
       return field.nullable ? (
-        <Input.Wrapper label={common.label} description={common.description}>
+        <Input.Wrapper mt="sm" label={common.label} description={common.description}>
           <ObjectFields
             {...props}
             onChange={(entry) => onChange(isEmptyObject(entry) ? field.empty : entry)}
