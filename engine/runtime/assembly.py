@@ -37,7 +37,8 @@ from engine.replica.watch import Watch
 from engine.replica.wrapped import wrapped_class
 from engine.runtime.computing import computing
 from engine.runtime.crossing import Crossing
-from engine.runtime.cuts import Held, meeting_of, saved
+from engine.runtime.cuts import meeting_of
+from engine.runtime.going_on import Held, beginning
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.layers import layers_of
 from engine.runtime.losses import record_loss
@@ -97,7 +98,7 @@ class Assembly:
         """By unit index; likewise."""
         self.held = Held()
         """What of this worker is saved in checkpoints, besides the model; made with the replica."""
-        self.saved = saved(launch, self.rank)
+        self.saved = beginning(launch, self.rank)
         """What it goes on from."""
         self.stop = Stop(base.endpoint, workers) if drifts(launch.consistency) else None
         if self.stop is not None:

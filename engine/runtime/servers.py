@@ -16,7 +16,8 @@ from engine.memory.offload import away
 from engine.plan.cluster import Party
 from engine.plan.consistency import drifts
 from engine.protocol.messages import Lane, Message, Payload
-from engine.runtime.cuts import saved_shard, shard_cuts
+from engine.runtime.cuts import shard_cuts
+from engine.runtime.going_on import load_shard
 from engine.runtime.initial import InitialState, empty_state
 from engine.runtime.losses import may_lose_workers, record_loss, say_contributed, tell
 from engine.runtime.party import PartyBase, exchanged_parameters, load_choices, of_shard
@@ -60,9 +61,7 @@ def make_shard(
         lost=partial(record_loss, base, index),
         cuts=shard_cuts(launch, index, choices),
     )
-    if launch.resumed is not None and choices:
-        with saved_shard(launch, index) as saved:
-            shard.load(saved.tensors, launch.resumed)
+    load_shard(launch, index, choices, shard)
     return shard
 
 
