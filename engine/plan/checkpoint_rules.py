@@ -24,10 +24,9 @@ def check_checkpoint(plan: Plan | Wrapper, job: JobSpec) -> None:
     if job.fidelity != "train":
         raise _refused(asked, "a rehearsal learns nothing, so there is nothing to go on from", _WITHOUT)
     if isinstance(plan, Wrapper):
-        if plan.runner == "ddp" and (plan.hook is None or plan.hook.name != "powersgd"):
+        if plan.hook is None or plan.hook.name != "powersgd":
             return
-        kept = "its hook powersgd" if plan.runner == "ddp" else plan.runner
-        rule = f"what {kept} keeps inside of PyTorch is not captured yet"
+        rule = "what its hook powersgd keeps inside of PyTorch is not captured yet"
         raise _refused(asked, rule, f"Choose a strategy of ours, such as ring-allreduce, or: {_WITHOUT}")
     consistency = plan.consistency
     if unwaited(consistency):
@@ -75,9 +74,6 @@ def _check_start(plan: Plan | Wrapper, job: JobSpec, start: StartSpec) -> None:
     if job.fidelity != "train":
         raise _refused(asked, "a rehearsal learns nothing, and begins with nothing", without)
     if isinstance(plan, Wrapper):
-        if plan.runner != "ddp":
-            rule = f"{plan.runner} divides parameters and the optimizer's state in its own way"
-            raise _refused(asked, rule, f"Choose another strategy, or: {without}")
         return
     if drifts(plan.consistency) or unwaited(plan.consistency) or trains_alone(plan.consistency):
         rule = (

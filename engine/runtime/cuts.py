@@ -5,7 +5,8 @@ workers wait until they hold what the step has made, as before an evaluation, an
 unit before the first contribution behind the cut (`engine/checkpoint/shard_cuts.py`). What is written:
 
     worker 0      parameters, the optimizer where workers update, the outer optimizer of averages: all hold the same,
-                  but for the optimizer where they train alone, which is each worker's own
+                  but for the optimizer where they train alone, which is each worker's own, and where PyTorch
+                  divides it (fsdp), of which each worker has its part
     every worker  buffers, what is frozen and which modules are in evaluation mode, what its codecs remember, random
                   states, and how far it has come
     every shard   the optimizer where servers update, what its codecs remember, and where workers are told differences
@@ -48,7 +49,7 @@ from engine.consistency.policies import policy_of
 from engine.errors import UserError
 from engine.launch import PATIENCE_S, Launch, shard_part, worker_part
 from engine.plan.consistency import drifts, trains_alone
-from engine.runtime.going_on import Held
+from engine.runtime.going_on import Held, own_optimizers
 from engine.runtime.meeting import Meeting, Pause
 from engine.runtime.party import home_of
 from engine.runtime.trainer import Done
@@ -131,7 +132,7 @@ class WorkerCuts:
         self._held = held
         self._device = device
         self._first = rank == 0
-        self._own_optimizer = self._first or trains_alone(launch.consistency)
+        self._own_optimizer = self._first or own_optimizers(launch)
         self._writer = Writer(
             launch.cuts(), worker_part(rank), all_names=launch.cut_parts if self._first else ()
         )
@@ -194,12 +195,12 @@ class WorkerCuts:
         part.put(RANDOM, random_state.state(self._device))
         part.put(BUFFER, dict(self._model.named_buffers()))
         if self._first:
+            part.put(PARAMETER, dict(self._model.named_parameters()))
             places, others = model_state.places_of_state(
                 self._model, parameter=PARAMETER, buffer=BUFFER, other=OTHER
             )
             part.texts[STATE] = json.dumps(places)
             part.put(OTHER, others)
-            part.put(PARAMETER, dict(self._model.named_parameters()))
             if held.contributions is not None:
                 part.put(OUTER, held.contributions.state())
         if held.updater is not None and self._own_optimizer:

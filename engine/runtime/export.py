@@ -40,6 +40,7 @@ from engine.plan.optimizers import SCALAR_STATE
 from engine.plan.plan import Wrapper
 from engine.plan.units import Unit
 from engine.regular import open_regular
+from engine.runtime.going_on import divides
 from engine.runtime.party import load_choices
 from engine.state.optimizer_state import load_state
 from engine.state.updates import HyperSchedule, apply_hyper, build_optimizer, plain_state
@@ -128,7 +129,17 @@ class SavedCut:
 
     def _optimizer_state(self, first: Part) -> dict[str, Tensor]:
         """What the optimizer keeps, by parameter and slot."""
-        return {**self._served_optimizer(first.under(PARAMETER)), **first.under(OPTIMIZER)}
+        own = {**self._served_optimizer(first.under(PARAMETER)), **first.under(OPTIMIZER)}
+        if not divides(self._launch):
+            return own
+        workers = range(1, self._launch.job.cluster.workers)
+        others = [self._read(worker_part(rank), OPTIMIZER).under(OPTIMIZER) for rank in workers]
+        return {
+            name: held
+            if name.rpartition("/")[2] in SCALAR_STATE
+            else torch.cat([held, *(o[name] for o in others)])
+            for name, held in own.items()
+        }
 
     def _served_optimizer(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What servers keep beside pieces of `parameters`, put together. Of a piece that was never updated there is

@@ -21,12 +21,23 @@ from engine.exchange.room import optimizer_pieces
 from engine.exchange.shard import Shard
 from engine.launch import Launch, shard_part, worker_part
 from engine.plan.consistency import drifts, trains_alone
+from engine.plan.plan import Wrapper
 from engine.replica.contributions import Contributions
 from engine.runtime.trainer import Done, Measured
 from engine.state import random_state
 from engine.state.choice import Choice
 from engine.state.updates import Updater
 from engine.telemetry.resumption import RESUMED
+
+
+def divides(launch: Launch) -> bool:
+    """Whether each worker has a part of what the optimizer keeps of each parameter."""
+    return isinstance(launch.plan, Wrapper) and launch.plan.runner == "fsdp"
+
+
+def own_optimizers(launch: Launch) -> bool:
+    """Whether what workers' optimizers keep differs."""
+    return divides(launch) or trains_alone(launch.consistency)
 
 
 @dataclass(kw_only=True)
@@ -90,7 +101,7 @@ class Saved:
         self.version = 0 if drifts(launch.consistency) else self.step
         """The step for which it holds parameters; where workers drift it asks for them."""
         self._common = self._own if rank == 0 else Opened(store.part(step, worker_part(0)))
-        self._optimizer = self._own if trains_alone(launch.consistency) else self._common
+        self._optimizer = self._own if own_optimizers(launch) else self._common
 
     def check(self, total: int) -> None:
         """There are: no checkpoint is made behind the last step."""

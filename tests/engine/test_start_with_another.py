@@ -112,6 +112,9 @@ def test_other_workers_servers_and_slices_go_on_where_it_was(tmp_path: Path) -> 
         (("ddp", {}), ("parameter-server", {"update": "worker"}), (2, 1)),
         (("late-multiply", {}), ("native-allreduce", {}), (2, 2)),
         (OTHER_SERVERS, ("tree-allreduce", {}), (2, 4)),
+        (SERVERS, ("fsdp", {}), (2, 3)),
+        (("fsdp", {"group_bytes": 2000}), ("fsdp", {}), (3, 2)),
+        (("fsdp", {}), RING, (3, 2)),
     ],
     ids=[
         "servers to ring",
@@ -120,6 +123,9 @@ def test_other_workers_servers_and_slices_go_on_where_it_was(tmp_path: Path) -> 
         "ddp to servers",
         "factors to native",
         "to a tree",
+        "to fsdp",
+        "fsdp to fsdp",
+        "fsdp to ring",
     ],
 )
 def test_other_strategies_go_on_where_it_was(
@@ -165,7 +171,6 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     [
         ("async-sgd", {}, "in common"),
         ("model-average", {}, "in common"),
-        ("fsdp", {}, "divides"),
         ("ring-allreduce", {"fidelity": "rehearse"}, "rehearsal"),
     ],
 )
