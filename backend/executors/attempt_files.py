@@ -10,6 +10,7 @@ Every method raises FilesAwayError where the machine with the files cannot be as
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +55,13 @@ class AttemptFiles(Protocol):
         """The text in the attempt's row, for people."""
 
     def there(self) -> bool:
-        """Whether the attempt's directory exists."""
+        """Whether the attempt's directory exists. False, and no FilesAwayError, where its machine was given up for
+        ever: then nothing below raises that either, and there is nothing to remove."""
 
     def reachable(self) -> bool:
         """Whether this server could look after the attempt: read its files, and write some. The directory need not be
-        there yet. False, and no FilesAwayError, where the machine is out of reach."""
+        there yet. False, and no FilesAwayError, where the machine is out of reach. A transaction waits for the answer:
+        it comes within a second."""
 
     def size(self, name: str) -> int | None:
         """Bytes of a regular file; None where there is none of this name."""
@@ -100,3 +103,7 @@ class AttemptFiles(Protocol):
         or (None) what the attempt ended with, as long as the block lasts. `launch.json` is in it, and leads to the
         checkpoint. A file that has vanished is missing there: the export says so. Raises OSError where there is no room
         for a copy."""
+
+
+FilesOf = Callable[[str], AttemptFiles]
+"""The files of the attempt with this directory: `Executor.files`."""

@@ -14,7 +14,7 @@ from engine.checkpoint import store
 from engine.checkpoint.store import Kept
 from engine.launch import CHECKPOINTS, ended_steps
 from engine.regular import open_regular, write_whole
-from engine.telemetry.uploader import Uploader, UploadEnd
+from engine.telemetry.uploader import UploadEnd, Uploader
 
 
 class LocalFiles(AttemptFiles):

@@ -10,6 +10,7 @@ from backend.db import Database
 from backend.db.models import Attempt
 from backend.executors import files
 from backend.executors.base import Ingest
+from backend.executors.local_files import LocalFiles
 from backend.scheduler import drain as drains
 from backend.scheduler.drain import Drain
 from tests.backend.executor_attempts import until
@@ -27,8 +28,8 @@ def test_a_broken_directory_does_not_keep_the_telemetry_of_the_others(
     server = IngestServer(new_database, 0)
     files.write_ingest(whole, Ingest(url=server.url, attempt=attempt, token=TOKEN))
     drain = Drain(server.url)
-    drain.add(broken)
-    drain.add(whole)
+    drain.add(LocalFiles(str(broken)))
+    drain.add(LocalFiles(str(whole)))
 
     def sealed() -> bool:
         with new_database.read() as session:
@@ -53,7 +54,7 @@ def test_what_cannot_be_sent_now_is_tried_again(
     server.close()
     files.write_ingest(tmp_path, Ingest(url=server.url, attempt=attempt, token=TOKEN))
     drain = Drain(server.url)
-    drain.add(tmp_path)
+    drain.add(LocalFiles(str(tmp_path)))
     until(lambda: "stays in its spool" in caplog.text, "the first try has ended")
     server = IngestServer(new_database, port)
 
