@@ -27,6 +27,9 @@ SURROUNDINGS = frozenset(
 """What may stand around a computation of the model."""
 SURROUNDS = {"engine.state.computation": SURROUNDINGS, "engine.runtime.computing": frozenset({"autocast"})}
 """Who may say so in a worker, and what."""
+EXECUTORS_CONTRACT = ("attempt_files", "base", "log_times", "registry")
+RUNS_USERS_CODE = ("environment", "process", "scratch", "watchdog")
+"""What any program of ours that runs a user's code on this machine stands on, attempts' or not."""
 LONGEST_FILE = 400
 """Lines; beyond that a file holds more than one idea."""
 
@@ -180,6 +183,18 @@ def test_light_side_loads_no_torch() -> None:
 )
 def test_requests_go_from_api_over_services_to_the_database(package: str, forbidden: set[str]) -> None:
     assert trespasses(package, forbidden) == []
+
+
+def test_services_know_of_executors_what_each_of_them_keeps() -> None:
+    """What a service asks of an attempt, it asks through the contract: the attempt may be on another machine."""
+    contract = {f"backend.executors.{name}" for name in (*EXECUTORS_CONTRACT, *RUNS_USERS_CODE)}
+    found = [
+        line
+        for package in ("backend.services", "backend.scheduler")
+        for line in trespasses(package, {"backend.executors"})
+        if line.split()[-1] not in contract
+    ]
+    assert found == []
 
 
 def test_rooms_import_each_other_in_one_direction() -> None:

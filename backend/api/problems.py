@@ -19,7 +19,13 @@ from starlette.middleware.body_limit import MAX_BODY_SIZE_SCOPE_KEY
 from starlette.requests import ClientDisconnect
 
 from backend.schemas.problems import FieldProblem, Problem
-from backend.services.errors import DatabaseUnavailableError, IngestError, ServiceError, WriterError
+from backend.services.errors import (
+    DatabaseUnavailableError,
+    FilesAwayError,
+    IngestError,
+    ServiceError,
+    WriterError,
+)
 from engine.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -69,6 +75,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(WriterError, _unavailable)
     app.add_exception_handler(DatabaseUnavailableError, _unavailable)
+    app.add_exception_handler(FilesAwayError, _unavailable)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _bug)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from backend.executors.attempt_files import AttemptFiles
 from backend.lifecycle import Outcome, Reason
 from engine.launch import Launch
 
@@ -101,6 +102,12 @@ class Executor(ABC):
 
         None: it was never started, and from now on never will be. Waits for nothing.
         """
+
+    @abstractmethod
+    def files(self, directory: str) -> AttemptFiles:
+        """The files of the attempt with this directory, which is what its row says: an attempt that was never launched
+        has no handle, and one whose machine is gone still has a row. Looks at nothing, and raises nothing. From any
+        thread."""
 
     @abstractmethod
     def poll(self, handle: Handle) -> Running | Ended:

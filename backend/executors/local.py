@@ -23,6 +23,7 @@ from backend import private
 from backend.executors import files, process, scratch
 from backend.executors.base import NO_SECRETS, Ended, Executor, Handle, Ingest, LaunchError, Running
 from backend.executors.environment import inherited
+from backend.executors.local_files import LocalFiles
 from backend.executors.process import Identity
 from backend.executors.supervised import NAME, Supervised
 from backend.lifecycle import Reason
@@ -80,6 +81,9 @@ class LocalExecutor(Executor):
             return None
         who = files.claimed_by(directory)
         return Supervised(directory=directory, identity=who).handle() if who else None
+
+    def files(self, directory: str) -> LocalFiles:
+        return LocalFiles(directory)
 
     def poll(self, handle: Handle) -> Running | Ended:
         attempt = Supervised.of(handle)

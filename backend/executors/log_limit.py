@@ -71,15 +71,14 @@ class LogLimit:
 
 
 def piece(file: IO[bytes], start: int, most: int) -> tuple[bytes, int]:
-    """At most `most` bytes of a log from `start`, and where the next piece begins. In place of a hole one line says how
-    much is missing."""
+    """At most `most` bytes of a log from `start`, and where the next piece begins. Of a hole nothing is read: a piece
+    ends before one, and where one begins it is empty, and the next begins where the hole ends."""
     size = file.seek(0, 2)
     if start >= size:
         return b"", start
     data = _seek(file, start, os.SEEK_DATA, size)
     if data > start:
-        said = f"\n[{data - start:,} bytes were printed here and are not kept: a log keeps its beginning and its end]\n"
-        return said.encode(), data
+        return b"", data
     hole = _seek(file, start, os.SEEK_HOLE, size)
     file.seek(start)
     found = file.read(min(most, hole - start))

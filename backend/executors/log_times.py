@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.regular import PRIVATE, NotRegularError, read_regular
+from engine.regular import PRIVATE
 
 APART_MS = 1_000
 """Between two rows of one log."""
@@ -37,9 +37,9 @@ class _Known(NamedTuple):
     """Descriptor; None: its times are not written, because something else is in their place or the disk is full."""
 
 
-def path_of(log: Path) -> Path:
-    """Where a log's times are."""
-    return log.with_suffix(".times")
+def name_of(log: str) -> str:
+    """The name of the file with the times of the log of this name."""
+    return f"{log.removesuffix('.log')}.times"
 
 
 class LogTimes:
@@ -60,20 +60,16 @@ class LogTimes:
                 known and not last and now_ms - known.unix_ms < APART_MS
             ):
                 continue
-            file = known.file if known else _made(path_of(log))
+            file = known.file if known else _made(log.with_name(name_of(log.name)))
             self._known[log] = _Known(size, now_ms, _written(file, ROW.pack(now_ms, size)))
 
 
-def read(log: Path, root: Path) -> np.ndarray:
-    """(n, 2) the rows of a log, in order of time: Unix time in ms, and the log's bytes at that time; none where it has
-    no times, and without rows that nobody can have written."""
-    try:
-        content = read_regular(path_of(log), MOST_BYTES, root=root)
-    except (OSError, NotRegularError):
-        return np.empty((0, 2), np.int64)
+def rows(content: bytes) -> np.ndarray:
+    """(n, 2) the rows of a file of times, in order of time: Unix time in ms, and the log's bytes at that time; without
+    half a row at the end, and without rows that nobody can have written."""
     whole = len(content) // ROW.size * ROW.size
-    rows = np.frombuffer(content[:whole], "<u8").reshape(-1, 2)
-    return rows[(rows[:, 0] <= LATEST_MS) & (rows[:, 1] <= MOST_SIZE)].astype(np.int64)
+    found = np.frombuffer(content[:whole], "<u8").reshape(-1, 2)
+    return found[(found[:, 0] <= LATEST_MS) & (found[:, 1] <= MOST_SIZE)].astype(np.int64)
 
 
 def between(rows: np.ndarray, start: int, end: int, most: int) -> np.ndarray:

@@ -12,10 +12,8 @@ import queue
 import threading
 import time
 from collections import deque
-from pathlib import Path
 
-from backend.executors import files
-from engine.telemetry.uploader import Uploader
+from backend.executors.attempt_files import AttemptFiles, FilesAwayError
 
 TIMEOUT_S = 60.0
 AGAIN_S = 60.0
@@ -28,42 +26,42 @@ class Drain:
     def __init__(self, url: str) -> None:
         """`url` is this server's address."""
         self._url = url
-        self._queue: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[AttemptFiles] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name="spool-drain", daemon=True)
         self._thread.start()
 
-    def add(self, directory: Path) -> None:
+    def add(self, files: AttemptFiles) -> None:
         """Send what is left in this attempt's spool, and seal the attempt. Returns at once."""
-        self._queue.put(directory)
+        self._queue.put(files)
 
     def _loop(self) -> None:
-        later: deque[tuple[float, Path]] = deque()
+        later: deque[tuple[float, AttemptFiles]] = deque()
         while True:
             try:
-                directory = self._queue.get(
-                    timeout=max(0.0, later[0][0] - time.monotonic()) if later else None
-                )
+                files = self._queue.get(timeout=max(0.0, later[0][0] - time.monotonic()) if later else None)
             except queue.Empty:
-                directory = later.popleft()[1]
+                files = later.popleft()[1]
             try:
-                done = self._drain(directory)
+                done = self._drain(files)
             except Exception:  # what one attempt's files hold must not keep the others' telemetry
-                logger.exception("the spool of %s cannot be sent", directory)
+                logger.exception("the spool of %s cannot be sent", files.directory)
                 continue
             if not done:
-                later.append((time.monotonic() + AGAIN_S, directory))
+                later.append((time.monotonic() + AGAIN_S, files))
 
-    def _drain(self, directory: Path) -> bool:
+    def _drain(self, files: AttemptFiles) -> bool:
         """Whether there is nothing left to try."""
-        ingest = files.read_ingest(directory)
-        if ingest is None:
+        try:
+            outcome = files.drain(self._url, TIMEOUT_S)
+        except FilesAwayError as error:
+            logger.warning("telemetry stays in a spool: %s. It is tried again in %g s", error, AGAIN_S)
+            return False
+        if outcome is None:
             return True  # it was never launched, or its directory is gone
-        uploader = Uploader(directory / "spool", self._url, ingest.token, attempt=ingest.attempt)
-        outcome = uploader.finish(timeout_s=TIMEOUT_S)
         if not outcome.sealed:
             logger.warning(
-                "telemetry of attempt %d stays in its spool: %s. %s",
-                ingest.attempt,
+                "telemetry in %s stays in its spool: %s. %s",
+                files.directory,
                 outcome.problem,
                 "It is not tried again" if outcome.refused else f"It is tried again in {AGAIN_S:g} s",
             )

@@ -255,7 +255,7 @@ class Scheduler:
             self._due = True
             if not report.sealed:
                 self._drained.add(attempt.id)
-                self._drain.add(Path(attempt.directory))
+                self._drain.add(self._executor.files(attempt.directory))
         elif attempt.state == State.STOPPING_CANCELLED:
             self._press(attempt.id, handle, report)
         elif changes.events_of(State(attempt.state), report):
@@ -283,7 +283,7 @@ class Scheduler:
                 self._drained.add(attempt.id)
                 if (handle := changes.handle_of(attempt)) is not None:
                     self._executor.stop(handle, force=True)
-                self._drain.add(Path(attempt.directory))
+                self._drain.add(self._executor.files(attempt.directory))
 
     def _write(self, attempt_id: int, write: Callable[[Session], None]) -> None:
         """Raises LeaseLostError where the attempt is another server's by now."""

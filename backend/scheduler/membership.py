@@ -36,6 +36,7 @@ from sqlalchemy.orm import Session
 
 from backend.db import MISSED, Database, DatabaseUnavailableError, WriterError, notify, uuid7
 from backend.db.models import Attempt, Maintenance, Notice, Role, ServerRow
+from backend.executors.attempt_files import FilesOf
 from backend.executors.base import Ended
 from backend.lifecycle import ACTIVE, ENDED, Reason, State
 from backend.scheduler import changes, record
@@ -89,13 +90,16 @@ class Membership(Alone):
         data_dir: Path,
         address: str,
         inventory: Inventory,
+        files: FilesOf,
         *,
         lost: Callable[[UserError], None] = end_this_server,
     ) -> None:
-        """`inventory`: its devices. `lost` is called where another server has its data directory."""
+        """`inventory`: its devices. `files`: its executor's. `lost` is called where another server has its data
+        directory."""
         super().__init__(database, data_dir, address)
         self.id: str = uuid7()
         """Of this life; another one after its lease was lost."""
+        self._files = files
         self._devices = dict(Counter(device.kind for device in inventory.devices))
         self.lease_s, self.renew_s = LEASE_S, RENEW_S
         self._lost = lost
@@ -245,7 +249,7 @@ class Membership(Alone):
         adopted, unseen = 0, list[Attempt]()
         for attempt in session.scalars(select(Attempt).where(nobodys, open_).order_by(Attempt.id)):
             elsewhere = attempt.home in homes - {self.place.home}
-            if not elsewhere and self.place.sees(attempt):
+            if not elsewhere and self.place.sees(attempt, self._files):
                 attempt.server_id, attempt.called = self.id, self.called
                 _say_seen(session, attempt)
                 adopted += 1
@@ -316,8 +320,8 @@ def _say_unseen(session: Session, attempts: Sequence[Attempt]) -> None:
             record.tell(session, job)
 
 
-def member(database: Database, data_dir: Path, address: str, inventory: Inventory) -> Alone:
+def member(database: Database, data_dir: Path, address: str, inventory: Inventory, files: FilesOf) -> Alone:
     """This server's place among those of a database."""
     if not database.shared:
         return Alone(database, data_dir, address)
-    return Membership(database, data_dir, address, inventory)
+    return Membership(database, data_dir, address, inventory, files)

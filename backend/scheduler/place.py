@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -11,6 +10,7 @@ from sqlalchemy import ColumnElement, or_, true
 
 from backend.db import uuid7
 from backend.db.models import Attempt, Maintenance
+from backend.executors.attempt_files import FilesOf
 from backend.executors.process import boot_id
 from backend.private import file as make_private
 
@@ -61,14 +61,11 @@ class Place:
     def _kernel(self) -> str:
         return self.view.partition(" ")[0]
 
-    def sees(self, attempt: Attempt) -> bool:
-        """Whether an attempt's processes and files can be seen from here."""
+    def sees(self, attempt: Attempt, files: FilesOf) -> bool:
+        """Whether an attempt's processes and files can be seen from here; `files`: an executor's."""
         if not self.shared or attempt.home in {None, self.home}:
             return True
-        jobs = Path(attempt.directory).parents[1:2]  # above the job's folder, which may not be there yet
-        return attempt.view == self.view and all(
-            os.access(path, os.R_OK | os.W_OK | os.X_OK) for path in jobs
-        )
+        return attempt.view == self.view and files(attempt.directory).reachable()
 
 
 def _home(data_dir: Path) -> str:

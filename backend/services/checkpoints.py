@@ -12,13 +12,13 @@ import time
 import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models
+from backend.executors.attempt_files import AttemptFiles, FilesOf
 from backend.executors.environment import inherited
 from backend.lifecycle import State
 from backend.schemas.checkpoints import Checkpoint, Checkpoints, Exported, ExportQuery, ModelEnd
@@ -29,9 +29,7 @@ from backend.services.jobs import find
 from backend.services.times import moment
 from backend.services.turns import Turns
 from backend.version import program_version
-from engine.checkpoint import store
 from engine.errors import UserError
-from engine.launch import CHECKPOINTS, ended_steps
 
 AT_ONCE, WAITING, RETRY_AFTER_S = 2, 6, 10.0
 """Each has the model in memory."""
@@ -132,8 +130,9 @@ class Export:
 class CheckpointReader:
     """The checkpoints of every job of one database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, files: FilesOf) -> None:
         self._database = database
+        self._files = files
         self._given: weakref.WeakSet[Pieces] = weakref.WeakSet()
         """What is being read."""
         self._turns = Turns(
@@ -147,7 +146,7 @@ class CheckpointReader:
         """What is kept of a job. Raises NotFound."""
         with self._database.read() as session:
             attempts = _attempts(session, find(session, job_id))
-        return _checkpoints(attempts)
+        return _checkpoints(attempts, self._files)
 
     def export(self, job_id: str, asked: ExportQuery, asker: Asker | None = None) -> Export:
         """The job's model, or its optimizer's state. Raises NotFound, UserError for a step of which there is no
@@ -155,13 +154,13 @@ class CheckpointReader:
         with self._database.read() as session:
             job = find(session, job_id)
             attempts, name = _attempts(session, job), job.name
-        kept = _checkpoints(attempts)
+        kept = _checkpoints(attempts, self._files)
         step = asked.step
         if step is None and (kept.end is None or asked.what == "optimizer") and kept.items:
             step = kept.items[0].step
         if step is None:
             if kept.end is None:
-                raise Conflict(_nothing(attempts))
+                raise Conflict(_nothing(attempts, self._files))
             number, shown = kept.end.attempt, kept.end.step
         else:
             made = {one.step: one.attempt for one in kept.items}
@@ -177,18 +176,24 @@ class CheckpointReader:
             "trainyard_version": program_version(),
         }
         directory = next(attempt.directory for attempt in attempts if attempt.number == number)
-        request = {"directory": directory, "step": step, "what": asked.what, "about": about}
+        request = {"step": step, "what": asked.what, "about": about}
         return Export(
             file=f"{name} step {shown} {asked.what}.{SUFFIXES[asked.what]}",
             step=shown,
-            pieces=self._started(request, asker),
+            pieces=self._started(request, self._files(directory), asker),
         )
 
-    def _started(self, request: dict[str, Any], asker: Asker | None) -> Pieces:
+    def _started(self, request: dict[str, Any], files: AttemptFiles, asker: Asker | None) -> Pieces:
         with ExitStack() as turn:
             turn.enter_context(self._turns.turn(asker, meanwhile=self._end_slow))
+            try:
+                directory = turn.enter_context(files.local(request["step"]))
+            except OSError as error:
+                raise Conflict(
+                    f"{files.directory} cannot be read here: {error}. Make room on this server's disk, and ask again"
+                ) from None
             with tempfile.TemporaryFile() as given:
-                given.write(json.dumps(request).encode())
+                given.write(json.dumps({**request, "directory": str(directory)}).encode())
                 given.seek(0)
                 said = turn.enter_context(tempfile.TemporaryFile())
                 program = subprocess.Popen(
@@ -216,7 +221,7 @@ def _attempts(session: Session, job: models.Job) -> list[models.Attempt]:
     return list(session.scalars(wanted.order_by(models.Attempt.number)))
 
 
-def _checkpoints(attempts: list[models.Attempt]) -> Checkpoints:
+def _checkpoints(attempts: list[models.Attempt], files: FilesOf) -> Checkpoints:
     if not attempts:
         return Checkpoints(items=[], end=None)
     last = attempts[-1]
@@ -227,15 +232,15 @@ def _checkpoints(attempts: list[models.Attempt]) -> Checkpoints:
             written_at=moment(one.written_unix_ns),
             bytes=one.bytes,
         )
-        for one in store.kept(Path(last.directory).parent / CHECKPOINTS)
+        for one in files(last.directory).checkpoints()
     ]
-    return Checkpoints(items=items, end=_ended(last) if last.state == State.SUCCEEDED else None)
+    return Checkpoints(items=items, end=_ended(last, files) if last.state == State.SUCCEEDED else None)
 
 
-def _nothing(attempts: list[models.Attempt]) -> str:
+def _nothing(attempts: list[models.Attempt], files: FilesOf) -> str:
     """Why there is no model of a job, and the remedy."""
     last = attempts[-1] if attempts else None
-    if last is not None and not Path(last.directory).is_dir():
+    if last is not None and not files(last.directory).there():
         return (
             f"this server does not see {last.directory}, where attempt {last.number} has its files, nor the job's"
             " checkpoints beside it: they are on another machine's disk, or were removed. Ask the server that ran the"
@@ -257,7 +262,7 @@ def _made_by(attempts: list[models.Attempt], written_unix_ns: int) -> int | None
     return max((a.number for a in attempts if a.created_unix_ns <= written_unix_ns), default=None)
 
 
-def _ended(attempt: models.Attempt) -> ModelEnd | None:
+def _ended(attempt: models.Attempt, files: FilesOf) -> ModelEnd | None:
     """None where nothing is left of it."""
-    steps = ended_steps(Path(attempt.directory))
+    steps = files(attempt.directory).ended_steps()
     return None if steps is None else ModelEnd(step=steps, attempt=attempt.number)

@@ -18,6 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from backend.db import DatabaseUnavailableError, WriterError
+from backend.executors.attempt_files import FilesAwayError
 from backend.ingest import IngestError
 from engine.errors import UserError
 
@@ -26,6 +27,7 @@ __all__ = [
     "Busy",
     "Conflict",
     "DatabaseUnavailableError",
+    "FilesAwayError",
     "Forbidden",
     "IngestError",
     "Left",

@@ -13,6 +13,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session, selectinload
 
 from backend.db import Database, models, uuid7
+from backend.executors.attempt_files import FilesOf
 from backend.figures.facts import known
 from backend.lifecycle import InvalidTransitionError, State
 from backend.scheduler import durations, preempt, record
@@ -53,16 +54,18 @@ class Jobs:
         database: Database,
         planner: Planner,
         views: Views,
+        files: FilesOf,
         *,
         changed: Callable[[], None] = lambda: None,
         secrets: Callable[[str | None, Sequence[str]], None] = lambda owner, names: None,
     ) -> None:
-        """`changed` wakes the scheduler: there is a new job, or one to end. `secrets` raises UserError for names of
-        which a user has no secret."""
+        """`files`: of attempts. `changed` wakes the scheduler: there is a new job, or one to end. `secrets` raises
+        UserError for names of which a user has no secret."""
         self._secrets = secrets
         self._database = database
         self._planner = planner
         self._views = views
+        self._files = files
         self._changed = changed
 
     def preview(self, spec: JobSpec, asker: Asker | None = None) -> PlanView:
@@ -151,7 +154,7 @@ class Jobs:
                 models.Job, find(session, job_id).id, options=[selectinload(models.Job.attempts)]
             )
             assert job is not None
-        return remove(self._database, job)
+        return remove(self._database, job, self._files)
 
     def show(self, job_id: str) -> schema.Job:
         """One job, whole. Raises NotFound."""

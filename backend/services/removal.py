@@ -7,21 +7,18 @@ several calls where it is much, so that whoever waits sees how far it is.
 
 from __future__ import annotations
 
-import shutil
 import time
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 from sqlalchemy import CursorResult, Table, delete, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models, notify
+from backend.executors.attempt_files import FilesOf
 from backend.lifecycle import ENDED, said
 from backend.scheduler import record
 from backend.schemas.jobs import Deletion
 from backend.services.errors import Conflict
-from engine.launch import CHECKPOINTS
 
 PORTION = 2_000
 """Rows of one transaction."""
@@ -35,13 +32,16 @@ DELETED = "deleted"
 """Kind of the notice that says so; it belongs to no job, since that is gone."""
 
 
-def remove(database: Database, job: models.Job) -> Deletion | None:
+def remove(database: Database, job: models.Job, files: FilesOf) -> Deletion | None:
     """Delete `job`, which must have ended: all of it (None), or as much as goes within about WITHIN_S, one portion at
     least, and the next call goes on. Jobs that it was the baseline of have none from then on.
 
-    Raises Conflict where it has not ended, or where its files cannot be removed.
+    Raises Conflict where it has not ended, or where its files cannot be removed, and FilesAwayError before anything is
+    deleted where they cannot be reached.
     """
     _check(job)
+    for attempt in job.attempts:
+        files(attempt.directory).there()
     tables = [
         table for table in models.Base.metadata.tables.values() if "attempt_id" in table.primary_key.columns
     ]
@@ -54,10 +54,12 @@ def remove(database: Database, job: models.Job) -> Deletion | None:
                     database.writer.run(lambda session: _say_partly(session, job.id))
                     return Deletion(rows_deleted=deleted, rows_left=left)
     for attempt in job.attempts:
-        directory = Path(attempt.directory)
-        if directory.parent.name == job.id:
-            _remove_directory(directory.parent / CHECKPOINTS)
-        _remove_directory(directory)
+        try:
+            files(attempt.directory).remove(job.id)
+        except OSError as error:
+            raise Conflict(
+                f"{attempt.directory} cannot be removed: {error}. Remove it, then delete the job again"
+            ) from None
     database.writer.run(lambda session: _remove_row(session, job.id))
     return None
 
@@ -98,18 +100,6 @@ def portion(session: Session, table: Table, attempt_id: int) -> int:
     done = session.execute(rows if beyond is None else rows.where(tuple_(*key) < tuple_(*beyond)))
     assert isinstance(done, CursorResult)
     return done.rowcount
-
-
-def _remove_directory(directory: Path) -> None:
-    try:
-        if directory.exists():
-            shutil.rmtree(directory)
-    except OSError as error:
-        raise Conflict(
-            f"{directory} cannot be removed: {error}. Remove it, then delete the job again"
-        ) from None
-    with suppress(OSError):  # the job's own folder, once its last attempt's is gone
-        directory.parent.rmdir()
 
 
 def _remove_row(session: Session, job_id: str) -> None:

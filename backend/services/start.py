@@ -86,7 +86,10 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
         access = await stack.enter_async_context(_admitting(database, settings))
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices, settings.rehearsals)
-        membership = await asyncio.to_thread(member, database, settings.data_dir, address, devices)
+        executor = make_executor(settings.executor)
+        membership = await asyncio.to_thread(
+            member, database, settings.data_dir, address, devices, executor.files
+        )
         inventory = Inventory(database, devices, membership)
         views = Views()
         drawing = Drawing(settings.url, settings.figure_processes)
@@ -94,10 +97,7 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
         allowed = Allowance(
             seconds=settings.description_seconds, memory_bytes=round(settings.description_gib * 2**30)
         )
-        descriptions = Descriptions(settings.data_dir / "cache" / "descriptions", allowed)
-        stack.callback(descriptions.close)
-        if settings.description_forks:
-            await asyncio.to_thread(descriptions.load)
+        descriptions = await _describing(stack, settings, allowed)
         predictor = Predictor(allowed, lambda: descriptions.forks)
         stack.callback(predictor.close)
         planner = Planner(descriptions, inventory.check, Budgets(predictor))
@@ -115,7 +115,7 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
         secrets = Secrets(database, vault)
         scheduler = Scheduler(
             database=database,
-            executor=make_executor(settings.executor),
+            executor=executor,
             inventory=devices,
             membership=membership,
             data_dir=settings.data_dir,
@@ -127,7 +127,7 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
         stack.callback(profiles.close)
         if settings.scheduler:
             await _begin(stack, scheduler)
-        jobs = Jobs(database, planner, views, changed=scheduler.wake, secrets=secrets.check)
+        jobs = Jobs(database, planner, views, executor.files, changed=scheduler.wake, secrets=secrets.check)
         racing = Racing(database, jobs, partial(turn, RACES), partial(membership.check, role=RACES))
         if settings.scheduler:
             for wake in (speed_ups.watch.wake, job_figures.watch.wake, racing.wake):
@@ -161,10 +161,10 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
             lists=Lists(database, views),
             labels=Labels(database),
             job_figures=job_figures,
-            telemetry=Telemetry(database, views),
+            telemetry=Telemetry(database, views, executor.files),
             links=LinkReader(database),
             staleness=StalenessReader(database),
-            checkpoints=CheckpointReader(database),
+            checkpoints=CheckpointReader(database, executor.files),
             held=HeldReader(database),
             exports=Exports(database),
             figures=Figures(database, views, drawing, races.verdict_on),
@@ -173,6 +173,15 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
             views=views,
             measures=measures,
         )
+
+
+async def _describing(stack: AsyncExitStack, settings: Settings, allowed: Allowance) -> Descriptions:
+    """What describes models, until the stack ends."""
+    descriptions = Descriptions(settings.data_dir / "cache" / "descriptions", allowed)
+    stack.callback(descriptions.close)
+    if settings.description_forks:
+        await asyncio.to_thread(descriptions.load)
+    return descriptions
 
 
 @asynccontextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from backend.db import Database, models
+from backend.executors.attempt_files import AttemptFiles, FilesOf
 from backend.figures import rolled
 from backend.figures.compared import Compared
 from backend.figures.processors import Processors, processors
@@ -41,9 +41,10 @@ ALL_LEFT_OUT = schema.Events(
 class Telemetry:
     """Reads any attempt of any job: the latest, unless a number is given."""
 
-    def __init__(self, database: Database, views: Views) -> None:
+    def __init__(self, database: Database, views: Views, files: FilesOf) -> None:
         self._database = database
         self._views = views
+        self._files = files
         self._asking = threading.Lock()
 
     def metrics(
@@ -123,7 +124,7 @@ class Telemetry:
         first = 0 if newest is None else newest + 1
         try:
             with self._asking:
-                asked.add(Path(attempt.directory) / asked.FILE, (first, first + steps - 1))
+                _ask(self._files(attempt.directory), (first, first + steps - 1))
         except (OSError, ValueError) as error:  # a full disk; or what a user's code put in its place
             reason = getattr(error, "strerror", None) or error
             raise Conflict(
@@ -192,7 +193,8 @@ class Telemetry:
             attempt = attempt_of(session, find(session, job_id), number)
         if attempt is None:
             return logs.none([])
-        return logs.read(Path(attempt.directory), attempt.parties, party=party, offset=offset, limit=limit)
+        files = self._files(attempt.directory)
+        return logs.read(files, attempt.parties, party=party, offset=offset, limit=limit)
 
     def log_file(self, job_id: str, *, party: str | None, number: int | None) -> tuple[str, Iterator[bytes]]:
         """What its file is called, and a party's whole output. Raises as `logs` does, and Conflict where there is none
@@ -203,7 +205,7 @@ class Telemetry:
             name = job.name
         if attempt is None:
             raise Conflict("the job has not been started: it has no log")
-        chosen, pieces = logs.whole(Path(attempt.directory), attempt.parties, party)
+        chosen, pieces = logs.whole(self._files(attempt.directory), attempt.parties, party)
         return f"{name} {chosen} attempt {attempt.number}", pieces
 
     def summary(self, job_id: str, baseline_id: str | None, number: int | None) -> schema.Summary:
@@ -251,6 +253,15 @@ class Telemetry:
                 duration_s=_duration(session, attempt),
                 revision=job.revision,
             )
+
+
+def _ask(files: AttemptFiles, steps: asked.Range) -> None:
+    """Raises OSError, or ValueError for what a user's code wrote into the file."""
+    try:
+        held = files.read(asked.FILE, 0, asked.MOST).content
+    except FileNotFoundError:
+        held = None
+    files.write(asked.FILE, asked.added(held, steps))
 
 
 def shown_processors(found: Processors | None) -> schema.Processors | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from engine.regular import read_regular, write_whole
+from engine.regular import read_regular
 
 FILE = "record.json"
 """In the attempt's directory."""
@@ -24,16 +24,19 @@ def read(path: Path) -> list[Range]:
     """Every range, in the order of asking; none where nobody has asked. Raises OSError or ValueError where they cannot
     be read."""
     try:
-        return [
-            (int(first), int(last)) for first, last in json.loads(read_regular(path, MOST, root=path.parent))
-        ]
+        return _ranges(read_regular(path, MOST, root=path.parent))
     except FileNotFoundError:
         return []
 
 
-def add(path: Path, asked: Range) -> None:
-    """Ask for one more range. Only one process may call this, from one thread at a time. Raises as `read` does."""
-    write_whole(path, json.dumps([*read(path), asked]).encode(), sync=True)
+def added(content: bytes | None, asked: Range) -> bytes:
+    """The file's new content, with one range more; `content`: the old one, None where there is no file. It is to be
+    written whole, by one process and one thread at a time. Raises ValueError for content that makes no sense."""
+    return json.dumps([*([] if content is None else _ranges(content)), asked]).encode()
+
+
+def _ranges(content: bytes) -> list[Range]:
+    return [(int(first), int(last)) for first, last in json.loads(content)]
 
 
 class AskedSteps:

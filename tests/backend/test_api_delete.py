@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
 from backend.db.models import Attempt, Base, Batch, LayerTotal, LinkBin, StepRow
+from backend.executors.attempt_files import FilesAwayError
+from backend.executors.local_files import LocalFiles
 from backend.services import removal
 from tests.backend.job_specs import JSON, submit
 from tests.backend.posted_run import Posted, end_attempt, record_steps, start_attempt
@@ -115,6 +117,27 @@ def test_only_what_has_ended_is_deleted(api: TestClient) -> None:
     assert "is queued: only a job that has ended can be deleted. Cancel it first" in refused.json()["detail"]
     api.post(f"/api/v1/jobs/{job['id']}/cancel", headers=JSON)
     assert delete(api, job["id"]).status_code == 204
+
+
+def test_files_out_of_reach_are_said_to_be_so_and_keep_the_job_whole(
+    api: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = posted(api, tmp_path / "away" / "1")
+    before = rows(api, run.attempt)
+    job = f"/api/v1/jobs/{run.job_id}"
+    with monkeypatch.context() as patched:
+        for name in ("there", "size", "checkpoints"):
+            patched.setattr(LocalFiles, name, _away)
+        answers = [delete(api, run.job_id), api.get(f"{job}/logs"), api.get(f"{job}/checkpoints")]
+    for answer in answers:
+        assert answer.status_code == 503
+        assert "lies on node-2, which this server does not reach" in answer.json()["detail"]
+    assert rows(api, run.attempt) == before
+    assert api.get(f"{job}/logs").json()["text"] == "hello"
+
+
+def _away(files: LocalFiles, *_: object) -> NoReturn:
+    raise FilesAwayError(files.directory, "node-2", "it has not answered for 10 s")
 
 
 def test_files_that_cannot_be_removed_keep_the_job(

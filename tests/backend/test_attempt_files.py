@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from backend.executors import files
 from backend.executors.base import Ended, Ingest, Running
 from backend.executors.local import LocalExecutor
+from backend.executors.local_files import LocalFiles
 from backend.lifecycle import Reason
 from backend.services import logs
 from backend.services.errors import Conflict
@@ -70,7 +71,7 @@ def attempt(tmp_path: Path) -> Path:
 def test_a_log_is_refused(attempt: Path, trap: Callable[[Path], str]) -> None:
     what = trap(attempt / "logs" / "worker-0.log")
     with pytest.raises(Conflict, match=f"is {what}, and no regular file. Remove it"):
-        logs.read(attempt, ["worker 0"], party=None, offset=0, limit=100)
+        logs.read(LocalFiles(str(attempt)), ["worker 0"], party=None, offset=0, limit=100)
 
 
 def test_a_log_in_a_linked_folder_is_refused(attempt: Path, tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_a_log_in_a_linked_folder_is_refused(attempt: Path, tmp_path: Path) -> N
     (tmp_path / "others" / "worker-0.log").write_text(SECRET)
     (attempt / "logs").symlink_to(tmp_path / "others")
     with pytest.raises(Conflict, match="is a link, and no regular file"):
-        logs.read(attempt, ["worker 0"], party=None, offset=0, limit=100)
+        logs.read(LocalFiles(str(attempt)), ["worker 0"], party=None, offset=0, limit=100)
 
 
 def test_the_api_says_so(api: TestClient, tmp_path: Path) -> None:

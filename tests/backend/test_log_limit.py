@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from backend.executors.local_files import LocalFiles
 from backend.executors.log_limit import BLOCK, LogLimit
 from backend.services import logs
 
@@ -28,8 +29,8 @@ def print_lines(log: Path, first: int, count: int) -> None:
 
 def read_all(log: Path, limit: int) -> str:
     """Piece by piece, as who follows a log does."""
-    text, offset = "", 0
-    while (found := logs.read(log.parents[1], ["worker 0"], party=None, offset=offset, limit=limit)).text:
+    files, text, offset = LocalFiles(str(log.parents[1])), "", 0
+    while (found := logs.read(files, ["worker 0"], party=None, offset=offset, limit=limit)).text:
         text, offset = text + found.text, found.next_offset
     assert offset == found.size == log.stat().st_size
     return text
@@ -52,8 +53,9 @@ def test_the_middle_of_a_long_log_goes(log: Path) -> None:
     assert kept[: 2 * lines] == [f"line {number:010d}" for number in range(2 * lines)]
     assert kept[-1] == f"line {40 * lines - 1:010d}"
     assert 3 * lines <= len(kept) - 2 * lines <= 4 * lines
-    assert b"".join(logs.whole(log.parents[1], ["worker 0"], None)[1]).decode() == said
-    end = logs.read(log.parents[1], ["worker 0"], party=None, offset=-32, limit=1000)
+    files = LocalFiles(str(log.parents[1]))
+    assert b"".join(logs.whole(files, ["worker 0"], None)[1]).decode() == said
+    end = logs.read(files, ["worker 0"], party=None, offset=-32, limit=1000)
     assert end.text.splitlines() == kept[-2:]
 
 
@@ -66,7 +68,7 @@ def test_a_short_log_stays_whole(log: Path) -> None:
 def test_a_log_that_is_cut_off_while_it_is_read_ends(log: Path) -> None:
     size = 3 * logs.PIECE_BYTES
     log.write_bytes(b"x" * size)
-    _, pieces = logs.whole(log.parents[1], ["worker 0"], None)
+    _, pieces = logs.whole(LocalFiles(str(log.parents[1])), ["worker 0"], None)
     assert len(next(pieces)) == logs.PIECE_BYTES
     log.write_bytes(b"")
     assert list(itertools.islice(pieces, 10)) == []

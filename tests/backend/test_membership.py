@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from backend.db import MISSED, Database, notify, uuid7
 from backend.db.models import Attempt, Job, Maintenance, Notice, Role, ServerRow
+from backend.executors.local_files import LocalFiles
 from backend.lifecycle import Reason
 from backend.postgres import Cluster
 from backend.scheduler import record, snapshot
@@ -67,7 +68,7 @@ def made(
 ) -> Membership:
     (tmp_path / home / "jobs").mkdir(parents=True, exist_ok=True)
     ends = lost or (lambda error: pytest.fail(str(error)))
-    member = Membership(database, tmp_path / home, f"http://{home}", NONE, lost=ends)
+    member = Membership(database, tmp_path / home, f"http://{home}", NONE, LocalFiles, lost=ends)
     member.place = Place(home=home, view=view)
     return member
 

@@ -9,9 +9,12 @@ import pytest
 from backend.db import Database
 from backend.db.models import Attempt
 from backend.executors import files
+from backend.executors.attempt_files import FilesAwayError
 from backend.executors.base import Ingest
+from backend.executors.local_files import LocalFiles
 from backend.scheduler import drain as drains
 from backend.scheduler.drain import Drain
+from engine.telemetry.uploader import UploadEnd
 from tests.backend.executor_attempts import until
 from tests.backend.ingest_server import TOKEN, IngestServer, add_attempt
 
@@ -27,8 +30,8 @@ def test_a_broken_directory_does_not_keep_the_telemetry_of_the_others(
     server = IngestServer(new_database, 0)
     files.write_ingest(whole, Ingest(url=server.url, attempt=attempt, token=TOKEN))
     drain = Drain(server.url)
-    drain.add(broken)
-    drain.add(whole)
+    drain.add(LocalFiles(str(broken)))
+    drain.add(LocalFiles(str(whole)))
 
     def sealed() -> bool:
         with new_database.read() as session:
@@ -36,6 +39,21 @@ def test_a_broken_directory_does_not_keep_the_telemetry_of_the_others(
 
     until(sealed, "the whole directory is sealed")
     server.close()
+
+
+def test_a_spool_out_of_reach_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drains, "AGAIN_S", 0.05)
+    tries = []
+
+    class Away(LocalFiles):
+        def drain(self, url: str, timeout_s: float) -> UploadEnd | None:
+            tries.append(url)
+            if len(tries) == 1:
+                raise FilesAwayError(self.directory, "node-2", "it has not answered for 10 s")
+            return super().drain(url, timeout_s)
+
+    Drain("http://here").add(Away(str(tmp_path)))
+    until(lambda: len(tries) == 2, "it is asked again")
 
 
 def test_what_cannot_be_sent_now_is_tried_again(
@@ -53,7 +71,7 @@ def test_what_cannot_be_sent_now_is_tried_again(
     server.close()
     files.write_ingest(tmp_path, Ingest(url=server.url, attempt=attempt, token=TOKEN))
     drain = Drain(server.url)
-    drain.add(tmp_path)
+    drain.add(LocalFiles(str(tmp_path)))
     until(lambda: "stays in its spool" in caplog.text, "the first try has ended")
     server = IngestServer(new_database, port)
 

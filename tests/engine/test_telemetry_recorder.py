@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.regular import write_whole
 from engine.telemetry import asked
 from engine.telemetry.batch import Batch, decode
 from engine.telemetry.detail import DetailPolicy
@@ -44,19 +45,8 @@ def table(of: Recorder, name: str) -> np.ndarray:
 
 def test_an_event_arrives_as_it_was_recorded() -> None:
     r = recorder()
-    r.event(
-        Kind.RECEIVE,
-        Track.RECEIVE,
-        step=7,
-        layer=3,
-        unit=12,
-        peer=1,
-        priority=-4,
-        queued=5,
-        start=10,
-        end=20,
-        bytes=2**40,
-    )
+    places = {"layer": 3, "unit": 12, "peer": 1, "priority": -4}
+    r.event(Kind.RECEIVE, Track.RECEIVE, step=7, queued=5, start=10, end=20, bytes=2**40, **places)
     r.event(Kind.FORWARD, Track.COMPUTE, step=7, start=21, end=22, clock=Clock.CUDA)
     r.close()
     assert table(r, "events").tolist() == [
@@ -211,13 +201,17 @@ def test_what_had_to_go_is_missing_only_where_it_would_have_been_kept() -> None:
     assert sum(batch.dropped for batch in batches(r)) == 0, "the last 10 us hold step 200 only"
 
 
+def ask(file: Path, steps: asked.Range) -> None:
+    write_whole(file, asked.added(file.read_bytes() if file.exists() else None, steps))
+
+
 def test_steps_that_a_person_asks_for_are_kept_from_before_and_after_the_question(tmp_path: Path) -> None:
     file = tmp_path / asked.FILE
     r = recorder(detail=DetailPolicy(first=0, few=0, slowest_after=None), asked=file)
     run_on(r, 0, 100)
-    asked.add(file, (95, 104))
+    ask(file, (95, 104))
     run_on(r, 100, 110)
-    asked.add(file, (108, 108))
+    ask(file, (108, 108))
     r.flush()
     assert steps_of(r) == [*range(95, 105), 108]
     r.close()
@@ -228,13 +222,13 @@ def test_what_is_asked_for_is_still_there_where_no_last_minute_is_wanted(tmp_pat
     file = tmp_path / asked.FILE
     r = recorder(detail=DetailPolicy(first=0, few=0, slowest_after=None, last_ns=0), asked=file)
     run(r, 40, slow={})
-    asked.add(file, (35, 36))
+    ask(file, (35, 36))
     r.flush()
     assert steps_of(r) == [35, 36]
-    asked.add(file, (10, 11))
+    ask(file, (10, 11))
     r.flush()
     assert steps_of(r) == [35, 36], "ten seconds wait"
-    asked.add(file, (37, 37))
+    ask(file, (37, 37))
     r.close()
     assert steps_of(r) == [35, 36, 37, 39], "39 ends as the recorder closes"
 
