@@ -165,6 +165,8 @@ class State:
     """Device id to the moment (Unix) from which on it is given to nobody."""
     emptied: Mapping[str, int] = field(default_factory=dict)
     """Of those, the devices on which who can save a checkpoint makes room then, and when that is."""
+    back: tuple[int, ...] = ()
+    """Moments (Unix) at which drained devices come back by themselves. Nobody counts on them before."""
     shares: Shares = Shares()
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     """Project to what it may hold."""
