@@ -24,7 +24,6 @@ import os
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ from sqlalchemy import BigInteger, ColumnElement, delete, insert, literal_column
 from sqlalchemy.orm import Session
 
 from backend.db import MISSED, Database, DatabaseUnavailableError, WriterError, notify, uuid7
-from backend.db.models import Attempt, Maintenance, Notice, Role, ServerRow
+from backend.db.models import Attempt, Maintenance, NodeRow, Notice, Role, ServerRow
 from backend.executors.base import Ended
 from backend.lifecycle import ACTIVE, ENDED, Reason, State
 from backend.scheduler import changes, nodes, record
@@ -152,9 +151,10 @@ class Membership(Alone):
         return session.get(ServerRow, self.id) is not None
 
     def elsewhere(self, session: Session, demand: Demand) -> Kind | None:
-        for devices in session.scalars(select(ServerRow.devices).where(ServerRow.id != self.id)):
+        others = select(NodeRow.devices).join(ServerRow, ServerRow.home == NodeRow.home)
+        for devices in session.scalars(others.where(ServerRow.id != self.id)):
             with suppress(UserError):
-                return check_demand(demand, Inventory.of_counts(devices))
+                return check_demand(demand, Inventory(devices=tuple(map(nodes.device_of, devices))))
         return None
 
     # --- the lease ---
@@ -194,7 +194,6 @@ class Membership(Alone):
                 home=self.place.home,
                 view=self.place.view,
                 called=self.called,
-                devices=dict(Counter(device.kind for device in self.inventory.devices)),
                 until_unix_ns=until,
             )
             session.execute(row)

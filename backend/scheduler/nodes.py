@@ -7,8 +7,8 @@ made or renewed (`membership.py`).
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, update
@@ -21,6 +21,8 @@ from engine.telemetry.sampler import LOOPBACK_INTERFACE, interface_address, inte
 
 FORGOTTEN_DAYS = 30
 """A node whose servers have been away for so long is not shown any more."""
+
+KNOWN = {field.name for field in fields(Device)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,11 @@ def address_of(interfaces: Sequence[Interface]) -> str | None:
     found = [one for one in interfaces if one.address is not None and one.name != LOOPBACK_INTERFACE]
     found.sort(key=lambda one: one.rate_bps is None)
     return found[0].address if found else None
+
+
+def device_of(told: Mapping[str, Any]) -> Device:
+    """A device as a node's row has it. Another version may know more of it."""
+    return Device(**{name: value for name, value in told.items() if name in KNOWN})
 
 
 def tell(session: Session, place: Place, called: str, told: Told, now: ColumnElement[int] | int) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any, cast
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -15,14 +15,13 @@ from backend.db.models import Attempt, NodeRow
 from backend.scheduler import decide, snapshot
 from backend.scheduler.alone import Alone
 from backend.scheduler.membership import LEASE_S, NOW
+from backend.scheduler.nodes import device_of
 from backend.scheduler.place import Place, kernel_of
 from backend.schemas import jobs
 from backend.schemas.catalogue import Device
 from backend.schemas.nodes import Interface, NodeView
 from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
-
-KNOWN = {field.name for field in fields(decide.Device)}
 
 
 class Nodes:
@@ -82,11 +81,6 @@ def grouped(rows: Sequence[NodeRow]) -> list[list[NodeRow]]:
     for row in rows:
         found.setdefault(kernel_of(row.view), []).append(row)
     return list(found.values())
-
-
-def device_of(told: Mapping[str, Any]) -> decide.Device:
-    """A device as a node's row has it. Another version may know more of it."""
-    return decide.Device(**{name: value for name, value in told.items() if name in KNOWN})
 
 
 def find(session: Session, asked: str) -> NodeRow:

@@ -35,9 +35,12 @@ def upgrade() -> None:
     )
     op.add_column("maintenance", sa.Column("ends_unix_ns", sa.BigInteger(), nullable=True))
     op.add_column("maintenance", sa.Column("node", sa.String(length=200), nullable=True))
+    op.drop_column("servers", "devices")  # `nodes` has them, with what is known of each
 
 
 def downgrade() -> None:
+    # A server of the older version writes it when it joins.
+    op.add_column("servers", sa.Column("devices", JSON, nullable=False, server_default="{}"))
     op.drop_column("maintenance", "node")
     op.drop_column("maintenance", "ends_unix_ns")
     op.drop_table("nodes")
