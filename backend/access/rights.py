@@ -64,6 +64,7 @@ LEAST: Mapping[str, Role] = {
     "list_datasets": "viewer",
     "list_axes": "viewer",
     "list_devices": "viewer",
+    "list_nodes": "viewer",
     "show_queue": "viewer",
     "list_maintenance": "viewer",
     "list_projects": "viewer",

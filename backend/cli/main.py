@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "tokens": "people:tokens",
     "secrets": "secrets:secrets",
     "audit": "people:audit",
+    "nodes": "nodes:nodes",
     "maintenance": "maintenance:maintenance",
     "projects": "projects:projects",
     "submit": "jobs:submit",

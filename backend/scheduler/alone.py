@@ -7,6 +7,7 @@ nothing has to be written to know that.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +16,8 @@ from sqlalchemy import ColumnElement, true
 from sqlalchemy.orm import Session
 
 from backend.db import Database
-from backend.scheduler.decide import Demand, Kind
+from backend.scheduler import nodes
+from backend.scheduler.decide import Demand, Inventory, Kind
 from backend.scheduler.place import Place
 
 T = TypeVar("T")
@@ -24,17 +26,22 @@ T = TypeVar("T")
 class Alone:
     """The only server of its database."""
 
-    def __init__(self, database: Database, data_dir: Path, address: str) -> None:
-        """`address`: what people find it under."""
+    def __init__(self, database: Database, data_dir: Path, address: str, inventory: Inventory) -> None:
+        """`address`: what people find it under. `inventory`: its devices, of which its node tells."""
         self.place = Place.of(data_dir, shared=database.shared)
         self.id: str | None = None
         """Of this life among several servers."""
         self.called = f"process {os.getpid()} at {address}"
+        self.inventory = inventory
         self._database = database
         self._listeners: list[Callable[[], None]] = []
 
     def start(self) -> None:
         """Join. What an earlier life of this server held is this one's when this returns."""
+        told = nodes.Told.of_this_machine(self.inventory)
+        self._database.writer.run(
+            lambda session: nodes.tell(session, self.place, self.called, told, time.time_ns())
+        )
         self._tell()
 
     def close(self) -> None:

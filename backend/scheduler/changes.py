@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.orm import Session, load_only
 
-from backend.db.models import Attempt, AuditEntry, Job
+from backend.db import notify
+from backend.db.models import Attempt, AuditEntry, Job, Maintenance
 from backend.executors.base import Ended, Handle, Running
 from backend.lifecycle import (
     ACTIVE,
@@ -24,7 +25,7 @@ from backend.lifecycle import (
     closing_events,
     is_allowed,
 )
-from backend.scheduler import record, retry
+from backend.scheduler import maintenance, record, retry
 from backend.scheduler.instructions import Preempt, Refuse, Wait
 from engine.plan.serde import from_plain
 
@@ -66,6 +67,13 @@ def refuse(session: Session, instruction: Refuse) -> None:
     if job.state == State.QUEUED:
         text = str(instruction.error)
         record.advance(session, job, None, Event.REFUSED, reason=Reason.TOO_FEW_DEVICES, message=text)
+
+
+def end_maintenance(session: Session, now_unix_ns: int) -> None:
+    """What had an end, and is over, goes."""
+    over = delete(Maintenance).where(Maintenance.ends_unix_ns <= now_unix_ns).returning(Maintenance.id)
+    for id_ in session.scalars(over).all():
+        notify(session, None, maintenance.KIND, {"id": id_})
 
 
 def make_room(session: Session, instruction: Preempt, mine: ColumnElement[bool]) -> bool:

@@ -21,6 +21,7 @@ from backend.scheduler import words
 from backend.scheduler.backfill import Fits, Reservation, kept_from, reserve
 from backend.scheduler.fair_share import Shares
 from backend.scheduler.floor import Floor
+from backend.scheduler.gang import widest
 from backend.scheduler.instructions import Instruction, Preempt, Refuse, Start, Wait
 from backend.scheduler.maintenance import usable
 from backend.scheduler.priority import in_order
@@ -48,6 +49,8 @@ class Device:
     """What was built: equal texts are equally fast. Empty: the machine does not say."""
     memory_bytes: int | None = None
     """Its own memory; None for a CPU slot, which shares the machine's."""
+    node: str = ""
+    """The node that it is on. Empty: the server's own machine."""
 
     @property
     def torch_device(self) -> str:
@@ -57,18 +60,11 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """Every device of the machine."""
+    """Every device that a server may give to jobs."""
 
     devices: tuple[Device, ...]
-
-    @classmethod
-    def of_counts(cls, counts: Mapping[str, int]) -> Inventory:
-        """So many devices of each kind, of which no more is known."""
-        return cls(
-            devices=tuple(
-                Device(id="", kind=kind, name="") for kind in KINDS for _ in range(counts.get(kind, 0))
-            )
-        )
+    spans: bool = False
+    """The executor can run one gang on several nodes."""
 
     def of(self, kind: Kind) -> tuple[Device, ...]:
         return self._by_kind[kind]
@@ -76,6 +72,14 @@ class Inventory:
     @cached_property
     def _by_kind(self) -> dict[Kind, tuple[Device, ...]]:
         return {kind: tuple(device for device in self.devices if device.kind == kind) for kind in KINDS}
+
+    @cached_property
+    def plain(self) -> dict[Kind, bool]:
+        """Whether of a kind any device is as good to a gang as any other."""
+        return {
+            kind: len({(device.node, device.model if kind == "cuda" else "") for device in devices}) < 2
+            for kind, devices in self._by_kind.items()
+        }
 
     def device(self, id_: str) -> Device:
         """Raises KeyError for an id that is not in the inventory."""
@@ -91,6 +95,9 @@ class Demand:
     """One per worker, unless it is a rehearsal."""
     rehearsal: bool = False
     alone: bool = False
+    nodes: Literal["pack", "spread"] = "pack"
+    mixed_gpus: bool = False
+    """Its GPUs may be of several models."""
 
     @property
     def devices(self) -> int:
@@ -101,7 +108,14 @@ class Demand:
     def of(cls, cluster: ClusterSpec, fidelity: str) -> Demand:
         """That of a job's specification."""
         rehearsal = fidelity == "rehearse"
-        return cls(workers=cluster.workers, device=cluster.device, rehearsal=rehearsal, alone=cluster.alone)
+        return cls(
+            workers=cluster.workers,
+            device=cluster.device,
+            rehearsal=rehearsal,
+            alone=cluster.alone,
+            nodes=cluster.nodes,
+            mixed_gpus=cluster.mixed_gpus,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +179,8 @@ class State:
     """Device id to the moment (Unix) from which on it is given to nobody."""
     emptied: Mapping[str, int] = field(default_factory=dict)
     """Of those, the devices on which who can save a checkpoint makes room then, and when that is."""
+    back: tuple[int, ...] = ()
+    """Moments (Unix) at which drained devices come back by themselves. Nobody counts on them before."""
     shares: Shares = Shares()
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     """Project to what it may hold."""
@@ -175,7 +191,7 @@ class State:
 def check_demand(demand: Demand, inventory: Inventory) -> Kind:
     """The kind of device that a job gets. Raises UserError when it asks for more than the inventory has, free
     or not."""
-    cpus, gpus = len(inventory.of("cpu")), len(inventory.of("cuda"))
+    cpus, gpus = (widest(inventory.of(kind), demand, spans=inventory.spans) for kind in ("cpu", "cuda"))
     if demand.rehearsal and demand.workers > MOST_REHEARSED:
         raise UserError(
             "cluster.workers",
@@ -190,17 +206,13 @@ def check_demand(demand: Demand, inventory: Inventory) -> Kind:
     if demand.device != "cpu" and demand.workers <= gpus:
         return "cuda"
     if demand.device == "cuda":
-        raise UserError(
-            "cluster.workers",
-            demand.workers,
-            f"more workers than the server's {words.count(gpus, 'cuda')}",
-            f"Use at most {gpus}, or device cpu",
-        )
+        rule, remedy = words.too_many("cuda", gpus, inventory.of("cuda"), demand)
+        raise UserError("cluster.workers", demand.workers, rule, f"Use at most {gpus}, {remedy}or device cpu")
     if demand.workers > cpus:
         raise UserError(
             "cluster.workers",
             demand.workers,
-            f"more workers than the server's {words.count(cpus, 'cpu')}",
+            words.too_many("cpu", cpus, inventory.of("cpu"), demand)[0],
             f"Use at most {cpus}, or start the server with TRAINYARD_CPU_DEVICES={demand.workers} or more",
         )
     return "cpu"
@@ -366,7 +378,8 @@ class _Pass:
             every = self._state.inventory.of(kind)
             text = words.for_devices(kind, needed, len(free) - len(out), every, held, out)
             if len(free) - len(out) >= needed:
-                text = words.for_group(self._floor.beside(job, now))
+                beside = self._floor.beside(job, now)
+                text = words.for_group(beside) if beside else words.for_together(kind, job.demand, len(free))
             blocked_by = tuple(dict.fromkeys(held[d.id].job_id for d in every if d.id in held))
         reason = Reason.WAITING_FOR_DEVICES
         return Wait(job_id=job.id, position=1, reason=reason, text=text, blocked_by=blocked_by)

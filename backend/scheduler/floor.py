@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from backend.scheduler.gang import choose
 from backend.scheduler.maintenance import usable
 
 if TYPE_CHECKING:
@@ -56,7 +57,11 @@ class Floor:
             if kind == "cuda" and len(beside) < min(needed, len(self.beside(job, at_ns))):
                 return None
             free = [*beside, *(device for device in free if device.id not in job.beside)]
-        return free[:needed] if len(free) >= needed else None
+        if self._state.inventory.plain[kind] or len(free) < needed:
+            return free[:needed] if len(free) >= needed else None
+        inventory = self._state.inventory
+        every = [d for d in inventory.of(kind) if usable(drained, d.id, at_ns, job.duration_ns)]
+        return choose(free, job.demand, every, spans=inventory.spans, keeps_order=bool(job.beside))
 
     def beside(self, job: QueuedJob, at_ns: int) -> list[str]:
         """The devices of its race that are still in use."""

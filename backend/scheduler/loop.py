@@ -202,8 +202,11 @@ class Scheduler:
                 paused=self._paused,
                 now_unix_ns=now,
             )
+            ended = snapshot.maintenance_is_over(session, now)
             looks = snapshot.next_retry(session, now), next_look(state)
             self._look_unix_ns = min((at for at in looks if at is not None), default=None)
+        if ended:
+            self._database.writer.run(partial(changes.end_maintenance, now_unix_ns=now))
         said = {queued.job.id: queued.said for queued in waiting}
         demands = {queued.job.id: queued.job.demand for queued in waiting}
         says = self._membership.has(QUEUE)

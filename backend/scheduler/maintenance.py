@@ -2,7 +2,8 @@
 
 A drained device keeps who is on it, unless jobs with checkpoints are to make room, and nobody else gets it. Where that
 begins later only jobs that are expected to have ended by then get it; a job of which nobody knows how long it takes
-does not.
+does not. Maintenance may have an end: then the devices are back by themselves. Until then nobody counts on it, as who
+repairs something may need longer and takes the devices out of use again.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ import os
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,11 +34,11 @@ from sqlalchemy import BigInteger, ColumnElement, delete, insert, literal_column
 from sqlalchemy.orm import Session
 
 from backend.db import MISSED, Database, DatabaseUnavailableError, WriterError, notify, uuid7
-from backend.db.models import Attempt, Maintenance, Notice, Role, ServerRow
+from backend.db.models import Attempt, Maintenance, NodeRow, Notice, Role, ServerRow
 from backend.executors.attempt_files import FilesOf
 from backend.executors.base import Ended
 from backend.lifecycle import ACTIVE, ENDED, Reason, State
-from backend.scheduler import changes, record
+from backend.scheduler import changes, nodes, record
 from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Demand, Inventory, Kind, check_demand
 from engine.errors import UserError
@@ -96,14 +95,15 @@ class Membership(Alone):
     ) -> None:
         """`inventory`: its devices. `files`: its executor's. `lost` is called where another server has its data
         directory."""
-        super().__init__(database, data_dir, address)
+        super().__init__(database, data_dir, address, inventory)
         self.id: str = uuid7()
         """Of this life; another one after its lease was lost."""
         self._files = files
-        self._devices = dict(Counter(device.kind for device in inventory.devices))
         self.lease_s, self.renew_s = LEASE_S, RENEW_S
         self._lost = lost
         self._roles = frozenset[str]()
+        self._told: nodes.Told | None = None
+        """What the database has of this server's node."""
         self._until = 0.0
         """Until then, on this machine's clock, nobody can have taken what is ours."""
         self._wake = threading.Event()
@@ -155,27 +155,30 @@ class Membership(Alone):
         return session.get(ServerRow, self.id) is not None
 
     def elsewhere(self, session: Session, demand: Demand) -> Kind | None:
-        for devices in session.scalars(select(ServerRow.devices).where(ServerRow.id != self.id)):
+        others = select(NodeRow.devices).join(ServerRow, ServerRow.home == NodeRow.home)
+        for devices in session.scalars(others.where(ServerRow.id != self.id)):
             with suppress(UserError):
-                return check_demand(demand, Inventory.of_counts(devices))
+                return check_demand(demand, Inventory(devices=tuple(map(nodes.device_of, devices))))
         return None
 
     # --- the lease ---
 
     def renew(self, *, everything: bool = False) -> None:
         """Stay, and take what nobody holds; join anew where others have found this server's lease lapsed."""
-        begun = time.monotonic()
-        found = self._database.writer.run(lambda session: self._renewed(session, everything=everything))
+        begun, told = time.monotonic(), nodes.Told.of_this_machine(self.inventory)
+        found = self._database.writer.run(lambda session: self._renewed(session, told, everything=everything))
         if found is None:
             logger.warning("this server's lease had lapsed: it joins anew, and others have what it held")
             self._roles = frozenset()
             self._join(again=True)
             return
+        self._told = told
         self._until = begun + self.lease_s
         self._keep(found)
 
     def _join(self, *, again: bool = False) -> None:
         begun, self.id = time.monotonic(), uuid7()
+        told = nodes.Told.of_this_machine(self.inventory)
 
         def write(session: Session) -> _Found:
             mine = ServerRow.home == self.place.home
@@ -195,10 +198,10 @@ class Membership(Alone):
                 home=self.place.home,
                 view=self.place.view,
                 called=self.called,
-                devices=self._devices,
                 until_unix_ns=until,
             )
             session.execute(row)
+            nodes.tell(session, self.place, self.called, told, NOW)
             # After a restart of the machine, the servers beside this one know its maintenance by the new view only.
             moved = update(Maintenance).where(Maintenance.home == self.place.home)
             session.execute(moved.values(view=self.place.view))
@@ -210,16 +213,21 @@ class Membership(Alone):
         except UserError as error:
             self._lost(error)
             return
+        self._told = told
         self._until = begun + self.lease_s
         self._keep(found)
 
-    def _renewed(self, session: Session, *, everything: bool) -> _Found | None:
+    def _renewed(self, session: Session, told: nodes.Told, *, everything: bool) -> _Found | None:
         """None where the row is gone."""
         mine = ServerRow.id == self.id
         late = session.scalar(select(ServerRow.until_unix_ns < NOW).where(mine))
         if late is None:
             return None
         session.execute(update(ServerRow).where(mine).values(until_unix_ns=NOW + self._lease_ns()))
+        if told == self._told:
+            nodes.seen(session, self.place, NOW)
+        else:
+            nodes.tell(session, self.place, self.called, told, NOW)
         # Whoever is late itself was kept from the database, and so may the others have been: they get another RENEW_S.
         return self._settle(session, everything=everything, remove=not late)
 
@@ -323,5 +331,5 @@ def _say_unseen(session: Session, attempts: Sequence[Attempt]) -> None:
 def member(database: Database, data_dir: Path, address: str, inventory: Inventory, files: FilesOf) -> Alone:
     """This server's place among those of a database."""
     if not database.shared:
-        return Alone(database, data_dir, address)
+        return Alone(database, data_dir, address, inventory)
     return Membership(database, data_dir, address, inventory, files)

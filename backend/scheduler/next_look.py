@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 def next_look(state: State) -> int | None:
     """The next such moment (Unix, ns); None: there is none. A job that has just begun may be asked to make room later,
-    one that was asked is counted on for a while only (`victims.py`), and devices are drained from a moment on
-    (`maintenance.py`)."""
-    moments = [*state.drained.values(), *state.emptied.values()]
+    one that was asked is counted on for a while only (`victims.py`), and devices are drained from a moment on, or until
+    one (`maintenance.py`)."""
+    moments = [*state.drained.values(), *state.emptied.values(), *state.back]
     if state.queued and not state.paused:
         highest = max(job.priority for job in state.queued)
         runs = {run.job_id: run for run in state.occupied.values()}.values()

@@ -15,6 +15,8 @@ from backend.executors.process import boot_id
 from backend.private import file as make_private
 
 NAME = "server.id"
+OTHERS = " of "
+"""Between a device of another server and whose it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,28 +46,39 @@ class Place:
         """Rows about devices of this place: those made here, and those of the same machine, whose GPUs all share."""
         if not self.shared:
             return true()
-        return or_(row.home.is_(None), row.home == self.home, row.view.startswith(self._kernel))
+        return or_(row.home.is_(None), row.home == self.home, row.view.startswith(self.kernel))
 
     def is_here(self, home: str | None, view: str | None) -> bool:
         """`concerns`, of one row."""
-        return not self.shared or home in {None, self.home} or (view or "").startswith(self._kernel)
+        return not self.shared or home in {None, self.home} or (view or "").startswith(self.kernel)
 
     def device(self, home: str | None, view: str | None, device: str) -> str:
         """What this place calls a device of a row with this home and view: GPUs are the machine's, slots each server's
         own, and those of other machines are named after their home."""
         own = not self.shared or home in {None, self.home}
         own = own or (device.startswith("cuda") and self.is_here(home, view))
-        return device if own else f"{device} of {home}"
+        return device if own else f"{device}{OTHERS}{home}"
 
     @property
-    def _kernel(self) -> str:
-        return self.view.partition(" ")[0]
+    def kernel(self) -> str:
+        """Of the machine's life."""
+        return kernel_of(self.view)
 
     def sees(self, attempt: Attempt, files: FilesOf) -> bool:
         """Whether an attempt's processes and files can be seen from here; `files`: an executor's."""
         if not self.shared or attempt.home in {None, self.home}:
             return True
         return attempt.view == self.view and files(attempt.directory).reachable()
+
+
+def is_own(device: str) -> bool:
+    """Whether `Place.device` has called it a device of its own."""
+    return OTHERS not in device
+
+
+def kernel_of(view: str) -> str:
+    """The part of a view that all servers of one machine share, until it is restarted."""
+    return view.partition(" ")[0]
 
 
 def _home(data_dir: Path) -> str:

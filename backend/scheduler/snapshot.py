@@ -214,20 +214,43 @@ def taken(session: Session, place: Place) -> dict[str, bool]:
     }
 
 
-def drained(
-    session: Session, place: Place, inventory: decide.Inventory
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Device id to the moment (Unix, ns) from which on it is in maintenance, and to that at which jobs with checkpoints
-    make room there."""
+@dataclass(frozen=True, kw_only=True)
+class Drained:
+    """Which devices are in maintenance, or will be; each device id to a moment (Unix, ns)."""
+
+    begins: Mapping[str, int]
+    """From when on."""
+    emptied: Mapping[str, int]
+    """Those on which jobs with checkpoints make room then."""
+    ends: tuple[int, ...]
+    """The moments at which some come back by themselves."""
+
+
+def drained(session: Session, place: Place, inventory: decide.Inventory, now_unix_ns: int) -> Drained:
+    """As this place has it."""
     begins: dict[str, int] = {}
     emptied: dict[str, int] = {}
-    for row in session.scalars(select(Maintenance).where(place.concerns(Maintenance))):
-        every = [device.id for device in inventory.devices]
+    ends: list[int] = []
+    every = [device.id for device in inventory.devices]
+    for row in session.scalars(select(Maintenance).where(place.concerns(Maintenance), goes_on(now_unix_ns))):
+        if row.ends_unix_ns is not None:
+            ends.append(row.ends_unix_ns)
         for id_ in every if row.devices is None else row.devices:
-            device = place.device(row.home, row.view, id_)
+            device = id_ if row.node is not None else place.device(row.home, row.view, id_)
             for moments in (begins, emptied) if row.makes_room else (begins,):
                 moments[device] = min(moments.get(device, row.begins_unix_ns), row.begins_unix_ns)
-    return begins, emptied
+    return Drained(begins=begins, emptied=emptied, ends=tuple(sorted(ends)))
+
+
+def goes_on(now_unix_ns: int) -> ColumnElement[bool]:
+    """Maintenance that is not over."""
+    return Maintenance.ends_unix_ns.is_(None) | (Maintenance.ends_unix_ns > now_unix_ns)
+
+
+def maintenance_is_over(session: Session, now_unix_ns: int) -> bool:
+    """Whether some had an end, and it has come."""
+    over = select(Maintenance.id).where(Maintenance.ends_unix_ns <= now_unix_ns)
+    return session.scalar(over.limit(1)) is not None
 
 
 def projects(session: Session) -> tuple[dict[str, Quota], dict[str, float]]:
@@ -251,7 +274,7 @@ def state(
 ) -> decide.State:
     """All that `decide` wants to know; `aside`: what runs and is no job. `learned`: as the queue has read it. Jobs that
     another server has to place are left out."""
-    begins, emptied = drained(session, place, inventory)
+    out = drained(session, place, inventory, now_unix_ns)
     held = {
         device: replace(run, leaving=run.leaving and not victims.stays(run.asked_unix_ns, now_unix_ns))
         for device, run in occupied(session, place, learned).items()
@@ -267,8 +290,9 @@ def state(
         quotas=quotas,
         shares=shares,
         elsewhere=elsewhere,
-        drained=begins,
-        emptied=emptied,
+        drained=out.begins,
+        emptied=out.emptied,
+        back=out.ends,
         queued=tuple(waiting.job for waiting in queue if waiting.elsewhere is None),
         inventory=inventory,
         occupied={**aside, **held},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from backend.scheduler.victims import LEAVES_S
 
 if TYPE_CHECKING:
-    from backend.scheduler.decide import Device, Kind, Occupant, QueuedJob
+    from backend.scheduler.decide import Demand, Device, Kind, Occupant, QueuedJob
 
 COUNTED = 20
 """So many are told their number in the queue. It changes with every job that starts, and is written each time; of
@@ -71,6 +72,26 @@ ROOM_FOR_MAINTENANCE = (
     "it makes room, as devices that it holds are in maintenance: it ends its attempt with a checkpoint, and goes on"
     " from there when its turn comes"
 )
+
+
+def too_many(kind: Kind, widest: int, every: Sequence[Device], demand: Demand) -> tuple[str, str]:
+    """More workers than devices that they may have together: the rule, and more of the remedy. `widest`: so many."""
+    if widest == len(every):
+        return f"more workers than the server's {count(widest, kind)}", ""
+    models = Counter(device.model for device in every)
+    if kind == "cuda" and not demand.mixed_gpus and len(models) > 1:
+        listed = ", ".join(f"{n} x {model or 'unknown'}" for model, n in models.items())
+        return f"more workers than GPUs of one model on one node, of {listed}", "or cluster.mixed_gpus, "
+    return f"more workers than {count(widest, kind)} of one node, of {len(every)} in all", ""
+
+
+def for_together(kind: Kind, demand: Demand, free: int) -> str:
+    """Enough are free, but not together."""
+    of_one = " of one model" if kind == "cuda" and not demand.mixed_gpus else ""
+    return (
+        f"next in the queue: needs {count(demand.devices, kind)}{of_one} on nodes that it may have together"
+        f" (cluster.nodes: {demand.nodes}); {free} are free, but not so"
+    )
 
 
 def for_group(devices: Sequence[str]) -> str:

@@ -74,6 +74,10 @@ class Device(Schema):
     """`cpu:0`, `cuda:1`, `rehearsal:0`."""
     kind: str
     """`cpu`, `cuda` or `rehearsal`: all workers of a rehearsal share one slot."""
+    node: str
+    """The machine that has it, as that calls itself."""
+    server: str
+    """The server that has it, as people call it. Servers on one machine share its GPUs."""
     description: str
     """For people, e.g. the card's name."""
     model: str

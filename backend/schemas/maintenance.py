@@ -10,7 +10,7 @@ from backend.schemas.base import Schema
 
 
 class MaintenanceRequest(Schema):
-    """Which devices of the server that is asked are to be taken out of use, and from when on."""
+    """Which devices of the server that is asked, or which node, are to be taken out of use, and from when on."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -19,6 +19,11 @@ class MaintenanceRequest(Schema):
     begins_at: datetime | None = None
     """From then on no job is on them that starts now or later; without a time zone: UTC. Null, or a moment that is
     over: at once."""
+    node: str | None = Field(default=None, min_length=1, max_length=200)
+    """A node as a whole, by its name or number (`GET /nodes`), wherever it is: all devices of all its servers. Null:
+    those of the server that is asked."""
+    ends_at: datetime | None = None
+    """From then on the devices are back by themselves; without a time zone: UTC. Null: when somebody ends it."""
     makes_room: bool = False
     """Jobs that run there when it begins, and have checkpoints, end with one and queue again. Others stay until they
     have ended."""
@@ -34,18 +39,22 @@ class Holder(Schema):
 
 
 class MaintenanceView(Schema):
-    """Devices that are out of use, or will be, until somebody ends it."""
+    """Devices that are out of use, or will be, until its end, or until somebody ends it."""
 
     id: int
     devices: list[str] | None
-    """Null: all of that server."""
+    """Null: all of that server, or node."""
+    node: str | None
+    """The node that is drained as a whole, by its name. Null: only devices of that server are."""
     server: str
     """Whose devices these are, as people call it."""
     begins_at: datetime
+    ends_at: datetime | None
+    """Null: when somebody ends it."""
     makes_room: bool
     """Jobs with checkpoints make room when it begins."""
     note: str | None
     who: str | None
     """The user who asked for it. Null: asked where nobody is asked who they are."""
     holders: list[Holder]
-    """The jobs that are on them now. Empty: nobody is, or they are another server's."""
+    """The jobs that are on them now."""

@@ -23,6 +23,7 @@ from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.maintenance import Maintenances
 from backend.services.measures import Measures
+from backend.services.nodes import Nodes
 from backend.services.notices import Hub
 from backend.services.paying import CodecsPaying
 from backend.services.peaks import Peaks
@@ -54,6 +55,7 @@ class Context:
     secrets: Secrets
     database: Database
     inventory: Inventory
+    nodes: Nodes
     maintenance: Maintenances
     projects: Projects
     jobs: Jobs

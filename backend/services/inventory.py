@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -19,8 +19,8 @@ from backend.scheduler.alone import Alone
 from backend.scheduler.priority import in_order
 from backend.scheduler.usage import Usage
 from backend.scheduler.virtual import forecast
-from backend.schemas import jobs
 from backend.schemas.catalogue import Device, Queue, Waiting
+from backend.services.nodes import shown_devices
 from backend.services.times import moment, moment_or_none
 from engine.errors import UnknownNameError, UserError
 from engine.plan.job import ClusterSpec, JobSpec
@@ -108,26 +108,9 @@ class Inventory:
 
     def devices(self) -> list[Device]:
         """Every device, and who holds it since when."""
+        node, server = socket.gethostname(), self._membership.called
         with self._database.read() as session:
-            held = self._holders(session)
-            drained, _ = snapshot.drained(session, self._place, self._inventory)
-        return [
-            Device(
-                name=device.id,
-                kind=device.kind,
-                description=device.name,
-                model=device.model,
-                memory_bytes=device.memory_bytes,
-                job_id=holder.job.id if holder else None,
-                job_name=holder.job.name if holder else None,
-                job_state=cast(jobs.State, holder.job.state) if holder else None,
-                workers=holder.devices.count(device.id) if holder else 0,
-                since=moment(holder.created_unix_ns) if holder else None,
-                drained_at=moment_or_none(drained.get(device.id)),
-            )
-            for device in self._inventory.devices
-            for holder in (held.get(device.id),)
-        ]
+            return shown_devices(session, self._place, self._inventory, node=node, server=server)
 
     def queue(self, limit: int) -> Queue:
         """The jobs that wait, in the order in which they may start, with the scheduler's own words."""
@@ -209,11 +192,3 @@ class Inventory:
             starts_at=moment_or_none(starts_ns),
             starts_by=None if starts_ns is None else "learned" if starts.learned else "declared",
         )
-
-    def _holders(self, session: Session) -> dict[str, models.Attempt]:
-        """Device id to the attempt that holds it."""
-        return {
-            self._place.device(attempt.home, attempt.view, device): attempt
-            for attempt in snapshot.active_attempts(session, self._place.devices)
-            for device in attempt.devices
-        }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from sqlalchemy import select
@@ -14,10 +15,12 @@ from backend.db.models import Maintenance
 from backend.scheduler import decide, snapshot
 from backend.scheduler.alone import Alone
 from backend.scheduler.maintenance import KIND
+from backend.scheduler.place import is_own
 from backend.schemas import maintenance as schema
+from backend.services import nodes
 from backend.services.errors import NotFound
 from backend.services.retention import DAY_NS
-from backend.services.times import moment
+from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
 
 AHEAD_DAYS = 366
@@ -44,31 +47,38 @@ class Maintenances:
 
     def all(self) -> list[schema.MaintenanceView]:
         """The oldest first."""
+        rows = select(Maintenance).where(snapshot.goes_on(time.time_ns())).order_by(Maintenance.id)
         with self._database.read() as session:
-            held = snapshot.occupied(session, self._place)
-            return [
-                self._view(row, held) for row in session.scalars(select(Maintenance).order_by(Maintenance.id))
-            ]
+            return [self._view(session, row) for row in session.scalars(rows)]
 
     def begin(self, asked: schema.MaintenanceRequest, who: str | None) -> schema.MaintenanceView:
-        """Take devices out of use, for `who`. Raises UserError for a device that this server does not have,
-        and for a moment that lies too far ahead."""
+        """Take devices out of use, for `who`. Raises UserError for a device that this server does not have, for a node
+        that nobody knows, and for moments that lie too far ahead or in the wrong order."""
         for position, name in enumerate(asked.devices or ()):
             if name not in self._known:
                 known = ", ".join(self._known)
                 rule = f"this server has no such device. It has {known}"
                 raise UserError(f"devices.{position}", name, rule, "Name one of them, or leave devices out")
+        if asked.node is not None and asked.devices is not None:
+            rule = "a node is drained as a whole"
+            raise UserError("devices", ", ".join(asked.devices), rule, "Leave devices out, or node")
         now = time.time_ns()
         begins = now if asked.begins_at is None else max(now, _unix_ns(asked.begins_at))
-        if begins > now + AHEAD_DAYS * DAY_NS:
-            rule = f"lies more than {AHEAD_DAYS} days ahead"
-            raise UserError("begins_at", str(asked.begins_at), rule, "Ask for it nearer to the time")
+        ends = None if asked.ends_at is None else _unix_ns(asked.ends_at)
+        for name, at, ns in (("begins_at", asked.begins_at, begins), ("ends_at", asked.ends_at, ends)):
+            if ns is not None and ns > now + AHEAD_DAYS * DAY_NS:
+                rule = f"lies more than {AHEAD_DAYS} days ahead"
+                raise UserError(name, str(at), rule, "Ask for it nearer to the time")
+        if ends is not None and ends <= begins:
+            rule = f"is not after it begins, at {moment(begins)}"
+            raise UserError("ends_at", str(asked.ends_at), rule, "Name a later moment, or leave it out")
         row = Maintenance(
             devices=None if asked.devices is None else list(dict.fromkeys(asked.devices)),
             home=self._place.home or None,
             view=self._place.view,
             called=self._membership.called,
             begins_unix_ns=begins,
+            ends_unix_ns=ends,
             makes_room=asked.makes_room,
             note=asked.note,
             who=who,
@@ -76,10 +86,14 @@ class Maintenances:
         )
 
         def write(session: Session) -> schema.MaintenanceView:
+            if asked.node is not None:
+                found = nodes.find(session, asked.node)
+                row.home, row.view, row.called = found.home or None, found.view, found.called
+                row.node = found.name
             session.add(row)
             session.flush()
             notify(session, None, KIND, {"id": row.id})
-            return self._view(row, snapshot.occupied(session, self._place))
+            return self._view(session, row)
 
         made = self._database.writer.run(write)
         self._changed()
@@ -98,23 +112,34 @@ class Maintenances:
         self._database.writer.run(write)
         self._changed()
 
-    def _view(self, row: Maintenance, held: dict[str, decide.Occupant]) -> schema.MaintenanceView:
-        home, view = row.home, row.view
-        named = row.devices or (self._known if self._place.is_here(home, view) else ())
-        devices = [
-            self._place.device(home, view, id_) for id_ in named
-        ]  # other machines' have no holders here
-        holders = {run.job_id: run.job_name for id_ in devices if (run := held.get(id_)) is not None}
+    def _view(self, session: Session, row: Maintenance) -> schema.MaintenanceView:
+        place = self._place
+        if place.shared and row.home is not None and row.view is not None:  # as its server calls its devices
+            place = replace(place, home=row.home, view=row.view)
+        holders = {
+            run.job_id: run.job_name
+            for id_, run in snapshot.occupied(session, place).items()
+            if _means(row, id_)
+        }
         return schema.MaintenanceView(
             id=row.id,
             devices=row.devices,
+            node=row.node,
             server=row.called,
             begins_at=moment(row.begins_unix_ns),
+            ends_at=moment_or_none(row.ends_unix_ns),
             makes_room=row.makes_room,
             note=row.note,
             who=row.who,
-            holders=[schema.Holder(job_id=id_, job_name=name) for id_, name in holders.items() if id_],
+            holders=[schema.Holder(job_id=id_, job_name=name) for id_, name in holders.items()],
         )
+
+
+def _means(row: Maintenance, device: str) -> bool:
+    """Whether a device is meant, which is held at the server that has the row, or beside it on the same machine."""
+    if row.devices is not None:
+        return device in row.devices
+    return row.node is not None or is_own(device)
 
 
 def _unix_ns(at: datetime) -> int:

@@ -35,6 +35,7 @@ from backend.services.links import LinkReader
 from backend.services.lists import Lists
 from backend.services.maintenance import Maintenances
 from backend.services.measures import Measures
+from backend.services.nodes import Nodes
 from backend.services.notices import Hub
 from backend.services.old_entries import OldEntries
 from backend.services.paying import CodecsPaying
@@ -151,6 +152,7 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
             secrets=secrets,
             database=database,
             inventory=inventory,
+            nodes=Nodes(database, membership),
             maintenance=Maintenances(database, devices, membership, changed=scheduler.wake),
             projects=Projects(database, inventory, changed=scheduler.wake),
             jobs=jobs,

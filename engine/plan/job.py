@@ -114,6 +114,13 @@ class ClusterSpec:
     pause is twice as long as before the one before it, a minute at most."""
     alone: bool = False
     """The job starts when no other job runs, and no other starts before it has ended: what it measures is its own."""
+    nodes: Literal["pack", "spread"] = "pack"
+    """How workers are dealt to machines, where the executor can run a job on several. `pack`: on as few as it takes; on
+    one, for which the job waits, if any has enough devices. `spread`: over as many as have free devices, in turn.
+    Without effect where a job runs on one machine."""
+    mixed_gpus: bool = False
+    """The job's GPUs may be of several models: the slowest sets the pace. Otherwise all are of one, for which the job
+    waits."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:

@@ -80,15 +80,17 @@ def interface_of(address: str) -> str | None:
     """The interface of this host that has an IPv4 address as its first one; None where none has."""
     if ipaddress.ip_address(address).is_loopback:
         return LOOPBACK_INTERFACE
+    return next((name for _, name in socket.if_nameindex() if interface_address(name) == address), None)
+
+
+def interface_address(interface: str) -> str | None:
+    """The first IPv4 address of an interface of this host; None where it has none, or is gone."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        for _, name in socket.if_nameindex():
-            try:
-                answer = fcntl.ioctl(asking, _SIOCGIFADDR, _IFREQ.pack(name.encode()))
-            except OSError:  # it has none
-                continue
-            if socket.inet_ntoa(answer[20:24]) == address:
-                return name
-    return None
+        try:
+            answer = fcntl.ioctl(asking, _SIOCGIFADDR, _IFREQ.pack(interface.encode()))
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])
 
 
 class Sampler:

@@ -10,6 +10,7 @@ import {
   summaryQuery,
 } from "./api/queries";
 import { rankingsQuery } from "./api/raceQueries";
+import { nodesQuery } from "./api/shareQueries";
 import { loadPlotly } from "./components/plotly";
 import {
   type CompareSearch,
@@ -53,6 +54,7 @@ export function prefetchStepByStep(queries: QueryClient, { jobs = [] }: CompareS
 
 export function prefetchDevices(queries: QueryClient): void {
   void queries.prefetchQuery(devicesQuery);
+  void queries.prefetchQuery(nodesQuery);
   void queries.prefetchQuery(queueQuery);
 }
 

@@ -105,7 +105,8 @@ def context(api: TestClient) -> Any:
 def inventory_of(api: TestClient, folder: Path, *devices: Device) -> Inventory:
     """A machine's with these devices."""
     database = context(api).database
-    return Inventory(database, decide.Inventory(devices=devices), Alone(database, folder, "here"))
+    inventory = decide.Inventory(devices=devices)
+    return Inventory(database, inventory, Alone(database, folder, "here", inventory))
 
 
 def test_it_is_measured_on_what_auto_means_for_the_job(api: TestClient, tmp_path: Path) -> None:

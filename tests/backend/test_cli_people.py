@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,11 @@ def test_an_admin_shares_devices_and_takes_some_out_of_use() -> None:
     succeeds("projects", "set", "vision", "--cpu", "4", "--weight", "2")
     assert succeeds("projects", "list").splitlines()[1].split()[:5] == ["vision", "2", "0", "of", "4"]
     succeeds("projects", "remove", "vision")
+    assert "none of them places jobs" in succeeds("nodes")
+    until = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d %H:%M:%S}"
+    number = succeeds("maintenance", "begin", "--until", until).strip()
+    assert until in succeeds("maintenance", "list")
+    succeeds("maintenance", "end", number)
     number = succeeds("maintenance", "begin", "cpu:0", "--make-room", "--note", "fan").strip()
     listed = succeeds("maintenance", "list").splitlines()[1]
     assert (listed.split()[:2], "makes room" in listed, listed.endswith("fan")) == (

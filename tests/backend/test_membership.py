@@ -12,7 +12,7 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from backend.db import MISSED, Database, notify, uuid7
-from backend.db.models import Attempt, Job, Maintenance, Notice, Role, ServerRow
+from backend.db.models import Attempt, Job, Maintenance, NodeRow, Notice, Role, ServerRow
 from backend.executors.local_files import LocalFiles
 from backend.lifecycle import Reason
 from backend.postgres import Cluster
@@ -197,6 +197,12 @@ def test_whoever_restarts_takes_its_own_place_at_once(
     again = joined(database, tmp_path, "a")
     with database.read() as session:
         assert session.scalar(select(Maintenance.view)) == again.place.view, "its neighbours see it"
+        node = session.scalars(select(NodeRow)).one()
+        assert (node.home, node.view, node.called) == ("a", again.place.view, again.called)
+        seen = node.seen_unix_ns
+    again.renew()
+    with database.read() as session:
+        assert session.scalars(select(NodeRow.seen_unix_ns)).one() > seen
     assert attempt_of(database, attempt)[0].server_id == again.id
     assert again.has(RACES)
     first.renew()  # it lives: its directory was copied

@@ -67,7 +67,7 @@ def test_every_migration_keeps_what_it_does_not_make(
     database = Database(url)
     record_run(database, "p3", steps=9)
     add_others(database, 20)
-    server = ServerRow(id="a", home="b", view="c", called="d", devices={"cpu": 1}, until_unix_ns=1)
+    server = ServerRow(id="a", home="b", view="c", called="d", until_unix_ns=1)
     database.writer.run(lambda session: session.add(server))
     database.close()
     engine = open_engine(url, readonly=False)

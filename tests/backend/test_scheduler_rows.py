@@ -44,7 +44,7 @@ def stored(name: str, state: str, **attempt: Any) -> Job:
 
 
 def test_gpus_of_another_machine_are_none_of_this_one(small_database: Database, tmp_path: Path) -> None:
-    database, member = small_database, Alone(small_database, tmp_path, "here")
+    database, member = small_database, Alone(small_database, tmp_path, "here", inventory(4))
     member.place = Place(home="a", view="kernel x")
     devices = ["cuda:0", "cuda:1"]
     away = stored("vision", "running", devices=devices, home="b", view="another y")
@@ -70,7 +70,7 @@ def test_gpus_of_another_machine_are_none_of_this_one(small_database: Database, 
         assert not _beyond_quota(session, None, given)
         session.rollback()
     shown = Maintenances(database, inventory(4), member).all()
-    assert [[who.job_id for who in one.holders] for one in shown] == [[], ["speech"]]
+    assert [[who.job_id for who in one.holders] for one in shown] == [["vision"], ["speech"]]
 
 
 def test_a_clock_that_ran_ahead_hides_nothing_that_ends_until_then(small_database: Database) -> None:
@@ -97,7 +97,7 @@ def test_the_next_job_is_shown_although_many_older_ones_wait(
     rows.append(stored("speech", "queued"))
     for age, row in enumerate(rows):
         row.queued_unix_ns = NOW + age
-    shown = Shown(small_database, inventory(1), Alone(small_database, tmp_path, "here"))
+    shown = Shown(small_database, inventory(1), Alone(small_database, tmp_path, "here", inventory(1)))
     small_database.writer.run(lambda session: session.add_all(rows))
     assert [one.job_id for one in shown.queue(2).items] == ["vision 0", "vision 1"]
     projects = [Project(name=name, weight=1.0, created_unix_ns=1) for name in ("vision", "speech")]

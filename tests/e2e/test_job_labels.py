@@ -82,6 +82,8 @@ def test_devices_say_who_holds_them_and_what_waits_for_what(page: Page, client: 
     page.goto("/devices")
     expect(page.get_by_test_id("device-cpu:0")).to_contain_text("holds both")
     expect(page.get_by_test_id("free-cpu")).to_have_text("0 of 2 free")
+    expect(page.get_by_role("region", name="node ")).to_contain_text("Free: 0 of 2 CPU slots")
+    expect(page.get_by_role("button", name="Drain ")).to_be_visible()
     waiting = client.submit(held_spec("waits for them"))
     row = page.get_by_test_id(f"waiting-{waiting.id}")
     expect(row).to_contain_text("2 CPU slots")

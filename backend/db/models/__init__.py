@@ -5,6 +5,7 @@ from backend.db.models.base import Base
 from backend.db.models.jobs import Attempt, Job, Transition
 from backend.db.models.labels import JobFigures, JobTag
 from backend.db.models.maintenance import Maintenance
+from backend.db.models.nodes import NodeRow
 from backend.db.models.notices import Notice
 from backend.db.models.people import Token, User
 from backend.db.models.projects import Project
@@ -34,6 +35,7 @@ __all__ = [
     "LinkBin",
     "Maintenance",
     "Metric",
+    "NodeRow",
     "Notice",
     "Project",
     "Race",

@@ -22,8 +22,6 @@ class ServerRow(Base):
     """Of the kernel's life and the process namespace: who shares it sees the same processes."""
     called: Mapped[str] = mapped_column(Text)
     """What people call it: process and address."""
-    devices: Mapped[dict[str, int]]
-    """How many of each kind."""
     until_unix_ns: Mapped[BigInt]
     """By the database's clock; it is renewed long before. Of a SQLite, which has one server, it says nothing."""
 

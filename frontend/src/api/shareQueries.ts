@@ -3,6 +3,14 @@ import { client, unwrap } from "./client";
 
 // How devices are shared, and which are out of use.
 
+/** The machines on which jobs are placed, and who is on each; one that falls silent says nothing, so it is asked again. */
+export const nodesQuery = queryOptions({
+  queryKey: ["nodes"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/nodes", { signal })),
+  meta: { jobs: "all" },
+  refetchInterval: 15_000,
+});
+
 /** Devices that are out of use, or will be, and who is still on them. */
 export const maintenanceQuery = queryOptions({
   queryKey: ["maintenance"],

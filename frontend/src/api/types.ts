@@ -35,6 +35,7 @@ export type FigureEntry = Schemas["FigureEntry"];
 export type Device = Schemas["Device"];
 export type Queue = Schemas["Queue"];
 export type Waiting = Schemas["Waiting"];
+export type ClusterNode = Schemas["NodeView"];
 export type Maintenance = Schemas["MaintenanceView"];
 export type Project = Schemas["ProjectView"];
 export type JobGroup = Schemas["JobGroup"];

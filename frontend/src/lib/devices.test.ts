@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Device } from "../api/types";
-import { kinds, needs } from "./devices";
+import type { ClusterNode, Device } from "../api/types";
+import { addressWords, freeWords, kinds, needs } from "./devices";
 
 const device = (name: string, job_id: string | null = null) =>
   ({ name, kind: name.split(":")[0], job_id }) as Device;
@@ -28,4 +28,27 @@ test("what a job needs is said in words", () => {
   expect(needs({ kind: "cpu", devices: 2 })).toBe("2 CPU slots");
   expect(needs({ kind: "rehearsal", devices: 1 })).toBe("1 slot for rehearsals");
   expect(needs({ kind: null, devices: 9 })).toBe("nothing that this server has");
+});
+
+test("a node says what is free on it and how it is reached, and nothing of one that is away", () => {
+  const devices = [device("cpu:0"), device("rehearsal:0"), device("cuda:0", "a")];
+  const node: Pick<ClusterNode, "devices" | "free" | "state"> = {
+    devices,
+    free: { cpu: 1, cuda: 0, rehearsal: 1 },
+    state: "up",
+  };
+  expect(freeWords(node)).toBe("Free: 0 of 1 GPUs, 1 of 1 CPU slots, 1 of 1 slots for rehearsals.");
+  expect(freeWords({ ...node, state: "away" })).toBe("Nothing of it is free while it is away.");
+  const interfaces = [
+    { name: "eno1", address: "192.0.2.7", rate_bps: 25e9 },
+    { name: "veth0", address: "10.77.0.1", rate_bps: null },
+    { name: "ifb0", address: null, rate_bps: null },
+    { name: "lo", address: "127.0.0.1", rate_bps: null },
+  ];
+  expect(addressWords({ address: "192.0.2.7", interfaces })).toBe(
+    "192.0.2.7 (eno1 192.0.2.7 25 Gbit/s; veth0 10.77.0.1 rate not told)",
+  );
+  expect(addressWords({ address: null, interfaces: interfaces.slice(3) })).toBe(
+    "only this machine reaches it",
+  );
 });

@@ -1,5 +1,6 @@
-import type { Device, Maintenance, Waiting } from "../api/types";
+import type { ClusterNode, Device, Maintenance, Waiting } from "../api/types";
 import type { Cell } from "./csv";
+import { formatRate } from "./format";
 
 /** Devices of one kind, free ones and held ones. */
 export interface DeviceKind {
@@ -29,6 +30,28 @@ export function kinds(devices: Device[]): DeviceKind[] {
   });
 }
 
+/** `1 of 2 GPUs and 3 of 4 CPU slots are free`. */
+export function freeWords({ devices, free, state }: Pick<ClusterNode, "devices" | "free" | "state">): string {
+  const each = kinds(devices).map(
+    ({ kind, title, devices: own }) =>
+      `${free[kind] ?? 0} of ${own.length} ${title[0]?.toLowerCase() === "s" ? title.toLowerCase() : title}`,
+  );
+  if (each.length === 0) return "It has no devices.";
+  return state === "away" ? "Nothing of it is free while it is away." : `Free: ${each.join(", ")}.`;
+}
+
+/** How a node is reached, and what is known of its links: those with an address, or a rate. */
+export function addressWords({ address, interfaces }: Pick<ClusterNode, "address" | "interfaces">): string {
+  const told = interfaces.filter(
+    (one) => one.name !== "lo" && (one.address !== null || one.rate_bps !== null),
+  );
+  const each = told.map(({ name, address: own, rate_bps }) =>
+    [name, own, rate_bps === null ? "rate not told" : formatRate(rate_bps)].filter(Boolean).join(" "),
+  );
+  if (each.length === 0) return "only this machine reaches it";
+  return `${address ?? "no address"} (${each.join("; ")})`;
+}
+
 const NEEDED: Record<string, [string, string]> = {
   cuda: ["GPU", "GPUs"],
   cpu: ["CPU slot", "CPU slots"],
@@ -45,8 +68,21 @@ export function needs({ kind, devices }: Pick<Waiting, "kind" | "devices">): str
 /** Devices as rows of a file, with what is in their table in words as it was told. */
 export function deviceRows(devices: Device[]): Cell[][] {
   return [
-    ["device", "model", "memory (B)", "held by", "job id", "job's state", "since", "maintenance from"],
+    [
+      "node",
+      "server",
+      "device",
+      "model",
+      "memory (B)",
+      "held by",
+      "job id",
+      "job's state",
+      "since",
+      "maintenance from",
+    ],
     ...devices.map((one) => [
+      one.node,
+      one.server,
       one.name,
       one.model,
       one.memory_bytes,
@@ -62,11 +98,12 @@ export function deviceRows(devices: Device[]): Cell[][] {
 /** Devices in maintenance, likewise. */
 export function maintenanceRows(found: Maintenance[]): Cell[][] {
   return [
-    ["devices", "of", "begins", "jobs make room", "still there", "what for", "by"],
+    ["devices", "of", "begins", "ends", "jobs make room", "still there", "what for", "by"],
     ...found.map((one) => [
       one.devices?.join(", ") ?? "all",
-      one.server,
+      one.node ?? one.server,
       one.begins_at,
+      one.ends_at,
       String(one.makes_room),
       one.holders.map(({ job_name }) => job_name).join(", "),
       one.note,

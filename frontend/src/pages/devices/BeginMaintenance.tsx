@@ -8,6 +8,7 @@ import { useShareChange } from "./useShareChange";
 export function BeginMaintenance({ devices }: { devices: Device[] }) {
   const [chosen, setChosen] = useState<string[]>([]);
   const [at, setAt] = useState("");
+  const [until, setUntil] = useState("");
   const [room, setRoom] = useState(false);
   const [note, setNote] = useState("");
   const begin = useShareChange(
@@ -17,6 +18,7 @@ export function BeginMaintenance({ devices }: { devices: Device[] }) {
           body: {
             devices: chosen.length > 0 ? chosen : null,
             begins_at: at ? new Date(at).toISOString() : null,
+            ends_at: until ? new Date(until).toISOString() : null,
             makes_room: room,
             note: note.trim() || null,
           },
@@ -30,6 +32,7 @@ export function BeginMaintenance({ devices }: { devices: Device[] }) {
       onSuccess: () => {
         setChosen([]);
         setAt("");
+        setUntil("");
         setNote("");
       },
     });
@@ -41,7 +44,7 @@ export function BeginMaintenance({ devices }: { devices: Device[] }) {
           size="xs"
           miw={200}
           label="Take out of use"
-          placeholder={chosen.length > 0 ? undefined : "all devices"}
+          placeholder={chosen.length > 0 ? undefined : "all of this server"}
           data={devices.map(({ name }) => name)}
           value={chosen}
           onChange={setChosen}
@@ -56,6 +59,14 @@ export function BeginMaintenance({ devices }: { devices: Device[] }) {
           value={at}
           onChange={(event) => setAt(event.currentTarget.value)}
           data-testid="maintenance-at"
+        />
+        <TextInput
+          size="xs"
+          type="datetime-local"
+          label="Until (empty: open)"
+          value={until}
+          onChange={(event) => setUntil(event.currentTarget.value)}
+          data-testid="maintenance-until"
         />
         <TextInput
           size="xs"

@@ -6,20 +6,21 @@ import { TakeTable } from "../../components/TakeTable";
 import { type DeviceKind, deviceRows } from "../../lib/devices";
 import { formatBytes, formatDuration } from "../../lib/format";
 
-/** Devices of one kind: what each is, and who holds it. */
-export function DeviceTable({ kind }: { kind: DeviceKind }) {
+/** Devices of one kind, `of` a node, which may be away: what each is, and who holds it. */
+export function DeviceTable({ kind, of, away = false }: { kind: DeviceKind; of?: string; away?: boolean }) {
   const { title, devices, free } = kind;
+  const several = new Set(devices.map(({ server }) => server)).size > 1;
   return (
     <Paper p="sm" data-testid={`devices-${kind.kind}`}>
       <Group justify="space-between" mb={4}>
-        <Title order={2} fz="md">
+        <Title order={of === undefined ? 2 : 3} fz={of === undefined ? "md" : "sm"}>
           {title}
         </Title>
         <Text size="sm" c="dimmed" data-testid={`free-${kind.kind}`}>
-          {free} of {devices.length} free
+          {away ? 0 : free} of {devices.length} free
         </Text>
       </Group>
-      <TakeTable file={title} rows={() => deviceRows(devices)}>
+      <TakeTable file={of === undefined ? title : `${title} of ${of}`} rows={() => deviceRows(devices)}>
         <Table className="ty-table" verticalSpacing={6}>
           <Table.Thead>
             <Table.Tr>
@@ -33,7 +34,7 @@ export function DeviceTable({ kind }: { kind: DeviceKind }) {
           </Table.Thead>
           <Table.Tbody>
             {devices.map((device) => (
-              <Row key={device.name} device={device} />
+              <Row key={`${device.server} ${device.name}`} device={device} said={several} away={away} />
             ))}
           </Table.Tbody>
         </Table>
@@ -42,8 +43,10 @@ export function DeviceTable({ kind }: { kind: DeviceKind }) {
   );
 }
 
-function Row({ device }: { device: Device }) {
-  const { name, model, memory_bytes, job_id, job_name, job_state, workers, since, drained_at } = device;
+/** `said`: whose slot it is, as several servers have one of this name. */
+function Row({ device, said, away }: { device: Device; said: boolean; away: boolean }) {
+  const { name, server, model, memory_bytes, job_id, job_name, job_state, workers, since, drained_at } =
+    device;
   const facts = [model, memory_bytes === null ? null : formatBytes(memory_bytes)].filter(Boolean).join(", ");
   return (
     <Table.Tr data-testid={`device-${name}`} data-free={job_id === null}>
@@ -59,6 +62,11 @@ function Row({ device }: { device: Device }) {
             <Text ff="monospace" size="sm">
               {name}
             </Text>
+            {said && (
+              <Text size="xs" c="dimmed">
+                of {server}
+              </Text>
+            )}
             {facts && (
               <Text size="xs" c="dimmed">
                 {facts}
@@ -70,7 +78,7 @@ function Row({ device }: { device: Device }) {
       <Table.Td data-label="Held by">
         {job_id === null ? (
           <Text size="sm" c="dimmed">
-            {drained_at && Date.parse(drained_at) <= Date.now() ? "nobody" : "free"}
+            {away || (drained_at && Date.parse(drained_at) <= Date.now()) ? "nobody" : "free"}
           </Text>
         ) : (
           <>

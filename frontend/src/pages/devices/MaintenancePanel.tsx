@@ -54,7 +54,7 @@ export function MaintenancePanel({ devices }: { devices: Device[] }) {
 }
 
 function Row({ one, admin }: { one: Maintenance; admin: boolean }) {
-  const { id, devices, server, begins_at, makes_room, holders, note, who } = one;
+  const { id, devices, node, server, begins_at, ends_at, makes_room, holders, note, who } = one;
   const end = useShareChange(
     () =>
       unwrap(
@@ -63,16 +63,22 @@ function Row({ one, admin }: { one: Maintenance; admin: boolean }) {
     "It goes on",
   );
   const named = devices?.join(", ") ?? "all devices";
+  const whose = node ?? server;
   return (
     <Table.Tr data-testid={`maintenance-${id}`}>
       <Table.Td style={{ overflowWrap: "anywhere" }}>
         {named}
         <Text size="xs" c="dimmed">
-          of {server}
+          of {whose}
         </Text>
       </Table.Td>
       <Table.Td data-label="Begins" className="ty-number">
         {new Date(begins_at).toLocaleString()}
+        {ends_at && (
+          <Text size="xs" c="dimmed">
+            until {new Date(ends_at).toLocaleString()}
+          </Text>
+        )}
       </Table.Td>
       <Table.Td data-label="Who runs there">
         {holders.map(({ job_id, job_name }) => (

@@ -33,7 +33,9 @@ export function ConfirmButton({ label, about, title, keep, pending, onConfirm, c
         {label}
       </Button>
       <Modal opened={asking} onClose={close} title={title} centered>
-        <Text size="sm">{children}</Text>
+        <Text size="sm" component="div">
+          {children}
+        </Text>
         <Group justify="flex-end" gap="xs" mt="md">
           <Button variant="default" onClick={close} data-autofocus>
             {keep}
