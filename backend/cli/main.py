@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "users": "people:users",
     "tokens": "people:tokens",
     "secrets": "secrets:secrets",
+    "webhooks": "webhooks:webhooks",
     "audit": "people:audit",
     "maintenance": "maintenance:maintenance",
     "projects": "projects:projects",

@@ -65,4 +65,6 @@ def test_a_name_that_nobody_resolves_ends_at_the_deadline(monkeypatch: pytest.Mo
             post("http://another.example/", {}, b"{}", allowed=(), deadline_s=0.3)
     finally:
         go_on.set()
-    assert all(outward._resolving.acquire(timeout=60) for _ in range(2)), "they end, and give their places back"
+    assert all(outward._resolving.acquire(timeout=60) for _ in range(2)), (
+        "they end, and give their places back"
+    )
