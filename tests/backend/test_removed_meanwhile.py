@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import select
 
 from backend.access.rights import EVERYBODY, Caller
@@ -54,7 +55,10 @@ class Servers:
 
     def __init__(self, database: Database, folder: Path) -> None:
         self._afar = Database(database.url) if database.shared else None
-        settings, vault = Settings(data_dir=folder, token="Gr3en-eggs_and.ham"), Vault(folder / "secrets.key")
+        settings, vault = (
+            Settings(data_dir=folder, token=SecretStr("Gr3en-eggs_and.ham")),
+            Vault(folder / "secrets.key"),
+        )
         there = self._afar or database
         self.people = People(there, Access(there, settings))
         self.database = database
