@@ -110,7 +110,7 @@ LEAST: Mapping[str, Role] = {
     "add_webhook": "member",
     "remove_webhook": "viewer",
     "try_webhook": "member",
-    "list_deliveries": "member",
+    "list_deliveries": "viewer",
     "list_secrets": "viewer",
     "keep_secret": "member",
     "remove_secret": "viewer",

@@ -45,7 +45,7 @@ def submit_job(
 ) -> Job:
     """Submit a job. Repeated under the same `Idempotency-Key` it answers the same job (200); with another
     body 409."""
-    return _submitted(services.jobs.submit(spec, idempotency_key, asker, owner=caller.name), response)
+    return _submitted(services.jobs.submit(spec, idempotency_key, asker, caller=caller), response)
 
 
 @router.post(
@@ -61,9 +61,7 @@ def clone_job(
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Job:
     """Submit a job's specification once more, with `changes` to it."""
-    return _submitted(
-        services.jobs.clone(job_id, changes, idempotency_key, asker, owner=caller.name), response
-    )
+    return _submitted(services.jobs.clone(job_id, changes, idempotency_key, asker, caller=caller), response)
 
 
 @router.get("", response_model=JobPage, responses=problems(422))

@@ -45,7 +45,7 @@ def submit_race(
 ) -> RaceView:
     """Race strategies on one model. Members that cannot run are listed with the reason, and the others run. Repeated
     under the same `Idempotency-Key` it answers the same race (200); with another body 409."""
-    race, new = services.races.submit(spec, idempotency_key, asker, owner=caller.name)
+    race, new = services.races.submit(spec, idempotency_key, asker, caller=caller)
     response.status_code = 201 if new else 200
     response.headers["Location"] = f"/api/v1/races/{race.id}"
     return race
@@ -126,7 +126,7 @@ def add_members(
 ) -> RaceView:
     """Let more members race, in every round; the others run no more for it. A new member is not compared within the
     rounds that were over: where too few are left, it has figures, but no place."""
-    return services.races.add(race_id, asked.members, asker, owner=caller.name)
+    return services.races.add(race_id, asked.members, asker, caller=caller)
 
 
 @router.post("/{race_id}/cancel", responses=problems(404, 409, 415))

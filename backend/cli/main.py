@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "users": "people:users",
     "tokens": "people:tokens",
     "secrets": "secrets:secrets",
+    "webhooks": "webhooks:webhooks",
     "audit": "people:audit",
     "nodes": "nodes:nodes",
     "maintenance": "maintenance:maintenance",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Job, ServerRow
-from backend.races.order import race_of_key
 from backend.scheduler.place import Place
 
 
@@ -24,9 +23,8 @@ class Beside:
     race's other jobs wait for it."""
 
 
-def beside(session: Session, place: Place, keys: Iterable[str | None]) -> Mapping[str, Beside]:
-    """By race, of the races of jobs with these idempotency keys."""
-    races = {race for key in keys if (race := race_of_key(key)) is not None}
+def beside(session: Session, place: Place, races: Collection[str]) -> Mapping[str, Beside]:
+    """By race, of these."""
     found = {}
     for race in sorted(races):
         query = select(Attempt.devices, Attempt.home, Attempt.view).join(Job)

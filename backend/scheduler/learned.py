@@ -29,7 +29,9 @@ class Learned:
     def read(self, session: Session, digests: Collection[str | None], now_unix_ns: int) -> None:
         """Know these from now on, and forget others."""
         newest = session.scalar(select(func.max(Job.ended_unix_ns)))
-        if self._seen_unix_ns is not None and newest is not None:
+        if self._seen_unix_ns is None:  # no job had ended when they were read
+            self._took = {}
+        elif newest is not None:
             since = Job.ended_unix_ns > self._seen_unix_ns - LATE_NS
             for changed in session.scalars(select(Job.digest).where(since).distinct()):
                 self._took.pop(changed or "", None)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, Select, func, literal_column, select
 from sqlalchemy.orm import Session, joinedload
 
 from backend.db.models import Attempt, Job, Maintenance, Project, Transition
@@ -43,59 +43,107 @@ class Queued:
 
 
 class Queue:
-    """The jobs that wait. It is looked at often and may be long, so what a job asks for, which never changes, is
-    read once."""
+    """The jobs that wait. It is looked at often and may be long, so what the database says of a job is read when the
+    job is new or has another revision, and put together anew when that, or what surrounds it, is not what it was."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, _Asked | UserError] = {}
+        self._read: dict[str, _Read] = {}
         """By job."""
+        self._found: dict[str, tuple[_Read, _Around, Queued]] = {}
+        """What was put together of which parts."""
         self.learned = Learned()
 
     @property
     def unreadable(self) -> dict[str, UserError]:
         """Of the jobs that were read last, those that another version stored and this one cannot place: why not."""
-        return {id_: found for id_, found in self._asked.items() if isinstance(found, UserError)}
+        return {id_: one.asked for id_, one in self._read.items() if isinstance(one.asked, UserError)}
 
     def read(
         self, session: Session, place: Place, now_unix_ns: int, only: Collection[str] | None = None
     ) -> list[Queued]:
         """Those that may be placed now, in no particular order: a job that backs off is in nobody's way. `only`: of
         these jobs; None: of all. What jobs that run took is known from then on, too (`learned`)."""
-        due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
-        age = func.coalesce(Job.queued_unix_ns, Job.created_unix_ns).label("queued")
-        facts = (Job.id, Job.name, Job.priority, Job.message, Job.digest, Job.project, Job.idempotency_key)
-        query = select(*facts, age).where(Job.state == State.QUEUED, due)
-        rows = session.execute(query if only is None else query.where(Job.id.in_(only))).all()
-        new = [row.id for row in rows if row.id not in self._asked]
-        for first in range(0, len(new), SOME):
-            specs = select(Job.id, Job.spec).where(Job.id.in_(new[first : first + SOME]))
-            self._asked.update({id_: _asks(spec) for id_, spec in session.execute(specs)})
-        self._asked = {row.id: self._asked[row.id] for row in rows}
+        self._renew(session, now_unix_ns, only)
         run = session.scalars(select(Job.digest).join(Attempt).where(Attempt.state.in_(ACTIVE)))
-        self.learned.read(session, {*run, *(row.digest for row in rows)}, now_unix_ns)
-        before, groups = _before(session), beside(session, place, (row.idempotency_key for row in rows))
-        found = []
-        for row in rows:
-            if isinstance(asked := self._asked[row.id], UserError):
+        self.learned.read(session, {*run, *(one.row.digest for one in self._read.values())}, now_unix_ns)
+        before = _before(session)
+        groups = beside(session, place, {one.race for one in self._read.values() if one.race is not None})
+        found: dict[str, tuple[_Read, _Around, Queued]] = {}
+        for id_, one in self._read.items():
+            if isinstance(one.asked, UserError):
                 continue
-            demand, declared = asked
-            earlier = before.get(row.id, NOTHING)
-            group = groups.get(race_of_key(row.idempotency_key) or "", ALONE)
-            expected = durations.expected(declared, self.learned.took(row.digest))
-            job = decide.QueuedJob(
-                id=row.id,
-                name=row.name,
-                demand=demand,
-                priority=row.priority,
-                queued_unix_ns=row.queued,
-                duration_ns=durations.left(expected, earlier.ran_ns),
-                asks=earlier.made_room == 0,
-                project=row.project or "",
-                beside=group.devices,
+            group = ALONE if one.race is None else groups.get(one.race, ALONE)
+            around = (before.get(id_, NOTHING), group, self.learned.took(one.row.digest))
+            known = self._found.get(id_)
+            same = known is not None and known[0] is one and known[1] == around
+            found[id_] = (
+                known if known is not None and same else (one, around, _queued(one, one.asked, around))
             )
-            learned = declared is None and expected is not None
-            found.append(Queued(job=job, said=row.message, learned=learned, elsewhere=group.server))
-        return found
+        self._found = found
+        return [queued for _, _, queued in found.values()]
+
+    def _renew(self, session: Session, now_unix_ns: int, only: Collection[str] | None) -> None:
+        query = waiting(now_unix_ns)
+        rows = session.execute(query if only is None else query.where(Job.id.in_(only)))
+        revisions: dict[str, int] = {row.id: row.revision for row in rows}
+        known = {id_: one for id_, one in self._read.items() if id_ in revisions}
+        changed = [
+            id_ for id_, number in revisions.items() if id_ not in known or known[id_].revision != number
+        ]
+        for first in range(0, len(changed), SOME):
+            some = changed[first : first + SOME]
+            new = [id_ for id_ in some if id_ not in known]  # what a job asks for never changes
+            specs = session.execute(select(Job.id, Job.spec).where(Job.id.in_(new))) if new else ()
+            asked = {id_: _asks(spec) for id_, spec in specs}
+            for row in session.execute(select(*FACTS).where(Job.id.in_(some))):
+                known[row.id] = _Read(
+                    revision=revisions[row.id],
+                    row=row,
+                    asked=asked[row.id] if row.id in asked else known[row.id].asked,
+                    race=race_of_key(row.idempotency_key),
+                )
+        self._read = known
+
+
+AGE = func.coalesce(Job.queued_unix_ns, Job.created_unix_ns).label("queued")
+FACTS = (Job.id, Job.name, Job.priority, Job.message, Job.digest, Job.project, Job.idempotency_key, AGE)
+
+
+def waiting(now_unix_ns: int) -> Select[str, int]:
+    """Jobs that may be placed now, and the revision of each. Their state is written out: else the index of jobs that
+    wait would not be used."""
+    due = Job.retry_unix_ns.is_(None) | (Job.retry_unix_ns <= now_unix_ns)
+    return select(Job.id, Job.revision).where(Job.state == literal_column(f"'{State.QUEUED.value}'"), due)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """What the database says of one job."""
+
+    revision: int
+    row: Any
+    """Its row of FACTS."""
+    asked: _Asked | UserError
+    race: str | None
+
+
+def _queued(one: _Read, asked: _Asked, around: _Around) -> Queued:
+    (demand, declared), row = asked, one.row
+    earlier, group, took = around
+    expected = durations.expected(declared, took)
+    job = decide.QueuedJob(
+        id=row.id,
+        name=row.name,
+        demand=demand,
+        priority=row.priority,
+        queued_unix_ns=row.queued,
+        duration_ns=durations.left(expected, earlier.ran_ns),
+        asks=earlier.made_room == 0,
+        project=row.project or "",
+        beside=group.devices,
+    )
+    learned = declared is None and expected is not None
+    return Queued(job=job, said=row.message, learned=learned, elsewhere=group.server)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +157,8 @@ class _Before:
 
 
 NOTHING, ALONE = _Before(ran_ns=0, made_room=0), Beside()
+_Around = tuple[_Before, Beside, Sequence[int]]
+"""What it did before, where the jobs of its race ran, and how long others of its digest took."""
 
 
 def _before(session: Session) -> dict[str, _Before]:

@@ -7,11 +7,13 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session, selectinload
 
+from backend.access.rights import EVERYBODY, Caller
 from backend.db import Database, models, uuid7
 from backend.executors.attempt_files import FilesOf
 from backend.figures.facts import known
@@ -22,6 +24,7 @@ from backend.schemas.plans import PlanView
 from backend.services import keys, names
 from backend.services.asker import Asker
 from backend.services.errors import Conflict, NotFound
+from backend.services.known_tokens import check_stands
 from backend.services.merge import merged
 from backend.services.plans import Planned, Planner, view
 from backend.services.removal import remove
@@ -80,18 +83,18 @@ class Jobs:
         return view(planned)
 
     def submit(
-        self, spec: JobSpec, key: str | None, asker: Asker | None = None, *, owner: str | None = None
+        self, spec: JobSpec, key: str | None, asker: Asker | None = None, *, caller: Caller = EVERYBODY
     ) -> tuple[schema.Job, bool]:
-        """Store a job and its plan; answers the job, and whether it is new. `owner`: the user who asks.
+        """Store a job and its plan; answers the job, and whether it is new. It is the caller's.
 
         A submission repeated under its idempotency key answers the job that it made the first time.
-        Raises UserError for a specification that cannot run, Conflict for a key with another body, and Left where the
-        asker is gone before it is planned.
+        Raises UserError for a specification that cannot run, Conflict for a key with another body, Left where the
+        asker is gone before it is planned, and Unauthorized or Forbidden where the caller may not any more by then.
         """
         keys.check(key)
         names.check_job(spec)
-        self._secrets(owner, spec.secrets)
-        return self.store(spec, key, asker, owner=owner)
+        self._secrets(caller.name, spec.secrets)
+        return self.store(spec, key, asker, owner=caller.name, check=partial(check_stands, caller=caller))
 
     def store(
         self,
@@ -101,9 +104,11 @@ class Jobs:
         message: MessageCost | None = None,
         *,
         owner: str | None = None,
+        check: Callable[[Session], None] = lambda _session: None,
     ) -> tuple[schema.Job, bool]:
         """`submit`, also under a key that no client may use, and a name that a race stored by an older server gave.
-        `message`: what a message costs, where it is not to be measured anew."""
+        `owner`: the user whose it is. `message`: what a message costs, where it is not to be measured anew.
+        `check(session)` raises, inside of the transaction that stores it, where that must not be any more."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
         with self._database.read() as session:
             if held := _repeated(session, key, body, owner):
@@ -113,6 +118,7 @@ class Jobs:
         row = _new_row(planned, key, body, owner)
 
         def write(session: Session) -> tuple[str, bool]:
+            check(session)
             if held := _repeated(session, key, body, owner):
                 return held.id, False
             _check_baseline(session, spec.baseline)
@@ -133,7 +139,7 @@ class Jobs:
         key: str | None,
         asker: Asker | None = None,
         *,
-        owner: str | None = None,
+        caller: Caller = EVERYBODY,
     ) -> tuple[schema.Job, bool]:
         """Submit a job's specification once more, with `changes` (a merge patch of it). Its name says so, unless
         they give another, and which strategy it has where they change that: the old one's may be in the name. Its
@@ -144,7 +150,7 @@ class Jobs:
         spec = from_plain(JobSpec, merged(before, changes))
         if "name" not in changes:
             spec = replace(spec, name=_again(spec, before))
-        return self.submit(spec, key, asker, owner=owner)
+        return self.submit(spec, key, asker, caller=caller)
 
     def delete(self, job_id: str) -> schema.Deletion | None:
         """Remove a job that has ended, with everything that was recorded of it; what is left of it after a while, None

@@ -16,9 +16,10 @@ from typing import cast
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from backend.access.rights import Caller, Role, lesser
+from backend.access.rights import Caller, Role, lesser, may
 from backend.db import Database, WriterError, notify
 from backend.db.models import Token, User
+from backend.services.errors import Forbidden, Unauthorized
 
 USED_EVERY_NS = 60 * 10**9
 """How old the stored time of a token's last use may become before it is written again: not with every request."""
@@ -37,6 +38,23 @@ def tell(database: Database, session: Session) -> None:
     """Inside of the transaction that changes a token, a user or a session: other servers look at them again."""
     if database.shared:
         notify(session, None, CHANGED, {})
+
+
+def check_stands(session: Session, caller: Caller) -> None:
+    """Inside of the transaction that stores something under the caller's name: raises Unauthorized where their token
+    was revoked, or they were removed, since they were let in, and Forbidden where they may less by now. A plan takes
+    seconds, and what is stored after a removal would be left to whoever comes back under the name."""
+    if caller.token_id is None:
+        return  # nobody was asked
+    token = session.get_one(Token, caller.token_id)
+    user = session.get_one(User, token.user_id)
+    if token.revoked_unix_ns is not None or user.removed_unix_ns is not None:
+        raise Unauthorized(
+            "this token was revoked while it was used, so nothing was stored", "Show another one"
+        )
+    if not may(_caller(token, user).role, caller.role):
+        rule = f"what {user.name} may has changed while this was asked, so nothing was stored"
+        raise Forbidden(rule, "Ask again")
 
 
 @dataclass(frozen=True)

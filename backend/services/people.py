@@ -18,7 +18,7 @@ from backend.schemas import people as schema
 from backend.services.access import Access
 from backend.services.errors import Conflict, Forbidden, NotFound
 from backend.services.first_admin import may_administer
-from backend.services.known_tokens import digest, tell
+from backend.services.known_tokens import check_stands, digest, tell
 from backend.services.stored_races import RUNNING
 from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
@@ -109,7 +109,7 @@ class People:
     def make(self, caller: Caller, asked: schema.TokenRequest) -> schema.NewToken:
         """A fresh token. Raises Forbidden where it would be somebody else's, or may more than who asks, NotFound for a
         user that is none, UserError for a scope beyond the user's role or where it would outlive the token that the
-        caller has shown, and Conflict for one too many."""
+        caller has shown, Conflict for one too many, and Unauthorized or Forbidden where the caller may not any more."""
         self._check_asked()
         name = asked.user or caller.name
         assert name is not None  # who asks has shown a token
@@ -118,6 +118,7 @@ class People:
         secret, now = new_token(), time.time_ns()
 
         def write(session: Session) -> int:
+            check_stands(session, caller)
             user = _find(session, name)
             role = cast(Role, user.role)
             scope = asked.scope or lesser(role, caller.role)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from backend.access.rights import EVERYBODY, Caller
 from backend.db import Database, models, notify, uuid7
 from backend.figures import answers
 from backend.figures.base import Labels
@@ -34,6 +35,7 @@ from backend.services.curves import curves
 from backend.services.drawing import Drawing
 from backend.services.errors import Busy, Conflict, Forbidden
 from backend.services.jobs import Jobs
+from backend.services.known_tokens import check_stands
 from backend.services.learning import learning
 from backend.services.lists import told_by
 from backend.services.plans import Planner
@@ -77,23 +79,23 @@ class Races:
         self._causes: Remembered[str | None] = Remembered(room=CAUSES_REMEMBERED)
 
     def submit(
-        self, spec: RaceSpec, key: str | None, asker: Asker | None = None, *, owner: str | None = None
+        self, spec: RaceSpec, key: str | None, asker: Asker | None = None, *, caller: Caller = EVERYBODY
     ) -> tuple[schema.RaceView, bool]:
         """Store a race; answers it, and whether it is new. Members that cannot run are listed with the reason, and the
         others run. Repeated under its key it answers the same race. Raises UserError where nobody can run, and for a
         member's option that nobody has; Conflict for a key with another body, Left where the asker is gone before it is
-        planned. `owner`: the user who asks, whose its jobs are, too."""
+        planned, and Unauthorized or Forbidden where the caller, whose its jobs are, too, may not any more by then."""
         body = hashlib.sha256(json.dumps(to_plain(spec), sort_keys=True).encode()).hexdigest()
         keys.check(key)
         names.check_race(spec)
         with self._database.read() as session:
-            if held := _repeated(session, key, body, owner):
+            if held := _repeated(session, key, body, caller.name):
                 return self.show(held.id), False
         outs = self._refused(spec, 0, asker)
         row = models.Race(
             id=uuid7(),
             name=spec.title[:200],
-            owner=owner,
+            owner=caller.name,
             spec=to_plain(spec),
             state=stored_races.RUNNING,
             idempotency_key=key,
@@ -102,7 +104,8 @@ class Races:
         )
 
         def write(session: Session) -> tuple[str, bool]:
-            if held := _repeated(session, key, body, owner):
+            check_stands(session, caller)
+            if held := _repeated(session, key, body, caller.name):
                 return held.id, False
             session.add(row)
             session.flush()
@@ -121,16 +124,17 @@ class Races:
         members: Sequence[MemberSpec],
         asker: Asker | None = None,
         *,
-        owner: str | None = None,
+        caller: Caller = EVERYBODY,
     ) -> schema.RaceView:
         """Let more members race: they run all rounds; those that are over, alone. Raises NotFound, UserError for
-        members that cannot race, Conflict for a race that was cancelled, and Left where the asker is gone. `owner`: the
-        user who asks. Raises Forbidden where the race is another's, and its jobs get that one's secrets."""
+        members that cannot race, Conflict for a race that was cancelled, Left where the asker is gone, Forbidden where
+        the race is another's, and its jobs get that one's secrets, and as `submit` does where the caller may not any
+        more."""
         with self._database.read() as session:
             row = stored_races.find(session, race_id)
             _check_open(row)  # before members are planned, which may take seconds
             before = race_of(row)
-            if before.job.secrets and row.owner != owner:
+            if before.job.secrets and row.owner != caller.name:
                 rule = (
                     f"race {race_id} names secrets ({', '.join(before.job.secrets)}), which are its owner's"
                 )
@@ -140,6 +144,7 @@ class Races:
         outs = self._refused(spec, len(before.members), asker)
 
         def write(session: Session) -> None:
+            check_stands(session, caller)
             row = stored_races.find(session, race_id)
             _check_open(row)
             if row.spec != to_plain(before):

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
@@ -128,7 +129,12 @@ class Racing:
             message = _message(session, earlier)
         try:
             key = key_of(race_id, run)
-            made, _ = self._jobs.store(job(spec, cell, run.round), key, message=message, owner=owner)
+            check = partial(_check_runs, race_id=race_id)
+            made, _ = self._jobs.store(
+                job(spec, cell, run.round), key, message=message, owner=owner, check=check
+            )
+        except _OverError:
+            return
         except (UserError, Conflict) as error:
             # Its files, or this machine's devices, are not what they were; or somebody has its key.
             self._leave_out(race_id, cell, str(error))
@@ -178,6 +184,18 @@ class Racing:
                 outbox.race_ended(session, race)
 
         self._database.writer.run(write)
+
+
+class _OverError(Exception):
+    """A race does not run any more."""
+
+
+def _check_runs(session: Session, race_id: str) -> None:
+    """Raises _OverError. A job of a race that has ended would be given secrets of an owner who may be removed by now:
+    while a race runs, who names secrets is not."""
+    race = session.get(models.Race, race_id)
+    if race is None or race.state != RUNNING:
+        raise _OverError
 
 
 def _message(session: Session, jobs: Collection[str]) -> MessageCost | None:

@@ -13,6 +13,7 @@ from backend.db import Database
 from backend.db.models import Secret
 from backend.schemas import secrets as schema
 from backend.services.errors import Conflict, NotFound
+from backend.services.known_tokens import check_stands
 from backend.services.times import moment
 from backend.services.vault import Vault
 from engine.errors import UserError
@@ -40,13 +41,15 @@ class Secrets:
 
     def keep(self, caller: Caller, name: str, value: str) -> schema.SecretView:
         """Keep one, in place of what has that name. Raises UserError for a name that cannot be an environment variable
-        of a job, and for a value that cannot be kept, and Conflict for one too many."""
+        of a job, and for a value that cannot be kept, Conflict for one too many, and Unauthorized or Forbidden where
+        the caller may not any more by then."""
         check_name(name)
         _check(value)
         owner = _owner(caller.name)
         sealed = self._vault.seal(_of(owner, name), value)
 
         def write(session: Session) -> schema.SecretView:
+            check_stands(session, caller)
             row = session.scalars(select(Secret).where(Secret.owner == owner, Secret.name == name)).first()
             if row is None:
                 count = select(func.count()).select_from(Secret).where(Secret.owner == owner)

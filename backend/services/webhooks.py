@@ -23,6 +23,7 @@ from backend.schemas import webhooks as schema
 from backend.services import cursor as cursors
 from backend.services.delivering import PREFIX, sealed_of
 from backend.services.errors import Conflict, NotFound
+from backend.services.known_tokens import check_stands
 from backend.services.times import moment, moment_or_none
 from backend.services.vault import Vault
 from backend.sockets.outward import Network, permitted
@@ -55,13 +56,14 @@ class Webhooks:
             return [_view(session, row) for row in session.scalars(query)]
 
     def add(self, caller: Caller, asked: schema.WebhookRequest) -> schema.NewWebhook:
-        """Tell an address from now on. Raises UserError for what is no address, or one that is not to be reached, and
-        Conflict for one too many."""
+        """Tell an address from now on. Raises UserError for what is no address, or one that is not to be reached,
+        Conflict for one too many, and Unauthorized or Forbidden where the caller may not any more by then."""
         host = self._host(asked.url)
         key = PREFIX + base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
         content = json.dumps({"url": asked.url, "key": key})
 
         def write(session: Session) -> schema.WebhookView:
+            check_stands(session, caller)
             count = select(func.count()).select_from(Webhook).where(Webhook.owner == caller.name)
             if (session.scalar(count) or 0) >= MOST:
                 raise Conflict(

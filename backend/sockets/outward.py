@@ -24,8 +24,13 @@ NAT64 = ipaddress.ip_network("64:ff9b::/96")
 """IPv6 addresses whose last four bytes are an IPv4 address (RFC 6052). Prefixes that an operator chose nobody knows."""
 UNICAST = ipaddress.ip_network("2000::/3")
 """All public IPv6 addresses that are given out (RFC 4291); `is_global` is wider."""
+MOST_RESOLVING = 16
+"""Threads that wait at once for where a name leads: a resolver that does not answer keeps them for up to minutes."""
 SAID = 300
 """Characters of a failure that are kept."""
+
+
+_resolving = threading.BoundedSemaphore(MOST_RESOLVING)
 
 
 class NotSentError(Exception):
@@ -158,8 +163,15 @@ class _Stream(httpcore.NetworkStream):
 
 
 def _resolved(host: str, port: int, wait_s: float) -> list[str]:
-    """Where a name leads. `getaddrinfo` takes no time limit, so a thread waits for it, which may outlive this call.
-    Raises NotSentError where that takes longer than `wait_s`, and what `getaddrinfo` raises."""
+    """Where a name leads. `getaddrinfo` takes no time limit, so a thread waits for it, which may outlive this call; of
+    these there are MOST_RESOLVING at most. Raises NotSentError where that takes longer than `wait_s`, also because
+    other names have all the threads, and what `getaddrinfo` raises."""
+    ends = time.monotonic() + wait_s
+    if not _resolving.acquire(timeout=wait_s):
+        raise NotSentError(
+            f"{host} was not looked up: {MOST_RESOLVING} other names, which is the most at once, got no answer within"
+            " the deadline"
+        )
     found: list[str] = []
     failed: list[Exception] = []
 
@@ -169,10 +181,16 @@ def _resolved(host: str, port: int, wait_s: float) -> list[str]:
             found.extend(dict.fromkeys(str(address[0]) for *_, address in answers))
         except (OSError, UnicodeError) as error:
             failed.append(error)
+        finally:
+            _resolving.release()
 
     thread = threading.Thread(target=ask, name="resolve", daemon=True)
-    thread.start()
-    thread.join(wait_s)
+    try:
+        thread.start()
+    except RuntimeError:  # the system gives no more threads
+        _resolving.release()
+        raise
+    thread.join(max(0.0, ends - time.monotonic()))
     if thread.is_alive():
         raise NotSentError(f"nobody said within the deadline where {host} leads")
     if failed:

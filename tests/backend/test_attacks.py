@@ -112,5 +112,8 @@ def test_the_databases_password_is_in_no_message() -> None:
 def test_who_only_looks_has_neither_webhooks_nor_secrets(guarded: FastAPI) -> None:
     viewer = who_shows(guarded, let_in(guarded, "vera", "member", "viewer"))
     hook = {"name": "x", "url": "https://example.org/", "events": ["job.ended"]}
+    theirs = who_shows(guarded, let_in(guarded, "vera", "member")).post("/api/v1/webhooks", json=hook).json()
+    shown = viewer.get(f"/api/v1/webhooks/{theirs['id']}/deliveries")
+    assert (shown.status_code, shown.json()["items"]) == (200, []), "the list shows the newest of these, too"
     assert "for a member" in refused(viewer.post("/api/v1/webhooks", json=hook), 403)
     assert "for a member" in refused(viewer.put("/api/v1/secrets/HF_TOKEN", json={"value": SECRET}), 403)

@@ -23,8 +23,8 @@ def _server(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINYARD_URL", live.url)
 
 
-def trainyard(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
+def trainyard(*arguments: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(app, list(arguments), input=given)
 
 
 def succeeds(*arguments: str) -> str:

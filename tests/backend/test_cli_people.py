@@ -11,6 +11,7 @@ import pytest
 
 from backend.access import token as tokens
 from backend.client import Client
+from tests.backend.executor_attempts import until
 from tests.backend.guarded import TOKEN
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
@@ -113,6 +114,24 @@ def test_a_token_goes_into_a_file_or_is_revoked(tmp_path: Path, monkeypatch: pyt
     assert trainyard("tokens", "list").exit_code == 2
 
 
+def test_an_address_is_told_and_its_log_says_why_nothing_arrived() -> None:
+    made = trainyard(
+        "webhooks", "add", "chat", "-", "--of", "job.failed", given="http://localhost:9/SECRET\n"
+    )
+    assert made.stdout.startswith("whsec_"), made.stderr
+    number, *row = succeeds("webhooks", "list").splitlines()[1].split()
+    assert row == ["admin", "chat", "http://localhost:9", "job.failed", "0", "-"]
+    succeeds("webhooks", "test", number)
+    tried = until(
+        lambda: line if "waiting  1" in (line := succeeds("webhooks", "deliveries", number)) else None,
+        "the message was tried",
+    )
+    assert "no public address" in tried.splitlines()[1]
+    assert "SECRET" not in succeeds("webhooks", "list", "--json") + tried
+    succeeds("webhooks", "remove", number)
+    assert "no webhooks" in succeeds("webhooks", "list")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -121,6 +140,12 @@ def test_a_token_goes_into_a_file_or_is_revoked(tmp_path: Path, monkeypatch: pyt
         (("users", "role", "nobody", "admin"), "no such user"),
         (("users", "remove", "admin"), "the server's own token"),
         (("tokens", "new", "x", "--scope", "god"), "no such role"),
+        (
+            ("webhooks", "add", "x", "https://example.org/", "--of", "job.began"),
+            "Known: job.ended, job.failed",
+        ),
+        (("webhooks", "add", "x", "http://127.0.0.1/"), "is no public address"),
+        (("webhooks", "test", "999999"), "no such webhook"),
         (("tokens", "revoke", "999999"), "no such token"),
     ],
 )

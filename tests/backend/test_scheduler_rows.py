@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database
 from backend.db.models import Attempt, Job, Maintenance, Project, Transition
-from backend.scheduler import snapshot, victims
+from backend.lifecycle import Reason
+from backend.scheduler import durations, record, snapshot, victims
 from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Device, Inventory, Occupant, State, decide
 from backend.scheduler.instructions import Preempt, Start, Wait
@@ -88,6 +89,45 @@ def test_a_clock_that_ran_ahead_hides_nothing_that_ends_until_then(small_databas
     before = used("vision", NOW + 3600 * S)
     assert used("vision 2", NOW + 60 * S) == pytest.approx(before + 60, abs=5)
     assert queue.learned.took("vision 2") == [60 * S]
+
+
+def test_a_look_at_the_queue_reads_what_has_changed_since_the_last_one(
+    new_database: Database, tmp_path: Path
+) -> None:
+    database, place, queue = new_database, Place.of(tmp_path, shared=False), snapshot.Queue()
+    rows = [stored(f"vision {n}", "queued") for n in range(4)]
+    rows[2].digest, rows[3].idempotency_key = "d", "race r 1 0 0"
+    database.writer.run(lambda session: session.add_all(rows))
+
+    def look() -> dict[str, snapshot.Queued]:
+        with database.read() as session:
+            return {one.job.id: one for one in queue.read(session, place, NOW)}
+
+    def write(session: Session) -> None:
+        record.wait(session, session.get_one(Job, "vision 1"), Reason.WAITING_FOR_DEVICES, "it waits")
+        for number in range(durations.LEAST):
+            ended = stored(f"took {number}", "succeeded", devices=["cuda:0"], ended_unix_ns=NOW + 9 * S)
+            ended.digest, ended.ended_unix_ns = "d", NOW + 9 * S
+            session.add(ended)
+        raced = stored("raced", "succeeded", devices=["cuda:1"], ended_unix_ns=NOW)
+        raced.idempotency_key = "race r 0 0 0"
+        session.add_all([raced, stored("speech", "queued")])
+        session.get_one(Job, "vision 0").revision += 1
+        session.get_one(Job, "vision 0").priority = 7
+
+    first, second = look(), look()
+    assert all(second[id_] is one for id_, one in first.items()), "nothing is put together twice"
+    database.writer.run(write)
+    third = look()
+    assert {one.job.name for one in third.values()} == {row.name for row in rows} | {"speech"}
+    assert third["vision 0"].job.priority == 7
+    assert third["vision 1"].said == "it waits"
+    assert (third["vision 2"].job.duration_ns, third["vision 2"].learned) == (9 * S, True)
+    assert third["vision 3"].job.beside == ("cuda:1",)
+    database.writer.run(lambda session: record.cancel(session, session.get_one(Job, "vision 3")))
+    fourth = look()
+    assert "vision 3" not in fourth
+    assert all(fourth[id_] is third[id_] for id_ in fourth)
 
 
 def test_the_next_job_is_shown_although_many_older_ones_wait(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from backend.db.models.base import Base, BigInt, JsonObject, Name, RowId
+
+WAITING = text("state = 'queued'")
+"""Of which rows the index of jobs that wait is."""
 
 
 class Job(Base):
@@ -16,6 +19,16 @@ class Job(Base):
         Index(None, "ended_unix_ns", "started_unix_ns", "id"),
         Index(None, "state", "priority", "queued_unix_ns"),
         Index(None, "digest", "ended_unix_ns"),
+        # The scheduler asks again and again which jobs wait, and at which revision: rows are long.
+        Index(
+            "ix_jobs_waiting",
+            "state",
+            "id",
+            "revision",
+            "retry_unix_ns",
+            sqlite_where=WAITING,
+            postgresql_where=WAITING,
+        ),
         UniqueConstraint("idempotency_key"),
     )
 
