@@ -1,6 +1,6 @@
 """The scheduler asks at each look which jobs wait, and at which revision: an index that answers that alone.
 
-Revision: 0025, after 0023.
+Revision: 0025, after 0024.
 """
 
 from __future__ import annotations
