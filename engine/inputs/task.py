@@ -6,6 +6,7 @@ Gradients of one step are summed, never averaged: each micro-batch contributes
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
@@ -92,8 +93,23 @@ class UserLoss:
     """A user's `loss(model, inputs, targets) -> (sum of losses, correct or None)`, checked at each call."""
 
     def __init__(self, function: Callable[..., Any], entrypoint: str) -> None:
+        """Raises UserError for a function that cannot be called so."""
         self._function = function
         self._where = f"loss beside {entrypoint}"
+        try:
+            form = inspect.signature(function)
+        except ValueError:  # of some functions in C nobody knows
+            return
+        try:
+            form.bind(None, None, None)
+        except TypeError:
+            raise UserError(
+                "",
+                f"{self._where}: loss{form}",
+                "is called as loss(model, inputs, targets)",
+                "Let it take these three, call the model itself, and return the sum of the samples' losses and the"
+                " number of correct predictions, or None",
+            ) from None
 
     def __call__(self, model: nn.Module, inputs: Tensors, targets: Tensors) -> BatchLoss:
         """See Task. Raises UserError where the function returns something else."""

@@ -89,6 +89,14 @@ def test_a_loss_that_returns_something_else_is_named(answer: Any, message: str) 
         loss(nn.Identity(), torch.ones(2), torch.ones(2))
 
 
+def test_a_loss_that_takes_something_else_is_named() -> None:
+    with pytest.raises(
+        UserError, match=r"loss\(outputs, targets\)': is called as loss\(model, inputs, targets\)"
+    ):
+        UserLoss(lambda outputs, targets: outputs, "mine:build")
+    UserLoss(lambda *everything, weight=1.0: everything, "mine:build")
+
+
 def test_a_loss_of_which_nothing_can_be_learned_is_named() -> None:
     found: Tensor = nn.Linear(1, 1)(torch.ones(1, 1)).sum()
     assert differentiable(found, 4) is found
