@@ -23,7 +23,7 @@ FILE: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/checkpoints", responses=problems(404))
+@router.get("/checkpoints", responses=problems(404, 503))
 def list_checkpoints(services: Services, job_id: str) -> Checkpoints:
     """Of which steps a job's model can be exported: its checkpoints, and its end."""
     return services.checkpoints.read(job_id)

@@ -113,7 +113,7 @@ def preempt_job(services: Services, job_id: str, request: Request) -> Job:
     responses={
         204: {"description": "It is gone."},
         202: {"model": Deletion, "description": "A part of it is gone: ask again for the rest."},
-        **problems(404, 409, 415),
+        **problems(404, 409, 415, 503),
     },
 )
 def delete_job(services: Services, job_id: str) -> Response:

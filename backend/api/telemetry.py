@@ -100,7 +100,7 @@ def export_trace(
     return StreamingResponse(pieces, media_type="application/json", headers=named)
 
 
-@router.post("/record", responses=problems(404, 409, 415, 422))
+@router.post("/record", responses=problems(404, 409, 415, 422, 503))
 def record_steps(services: Services, job_id: str, asked: RecordRequest) -> Recording:
     """Keep every event of the next steps of a running job."""
     return services.telemetry.record(job_id, asked.steps)
@@ -141,7 +141,7 @@ def show_memory(services: Services, job_id: str, attempt: AttemptAsked = None) -
     return services.held.read(job_id, attempt)
 
 
-@router.get("/logs", responses=problems(404, 409, 422))
+@router.get("/logs", responses=problems(404, 409, 422, 503))
 def show_logs(
     services: Services,
     job_id: str,
@@ -154,7 +154,9 @@ def show_logs(
     return services.telemetry.logs(job_id, party=party, number=attempt, offset=offset, limit=limit)
 
 
-@router.get("/logs/file", response_class=StreamingResponse, responses={**LOG_FILE, **problems(404, 409, 422)})
+@router.get(
+    "/logs/file", response_class=StreamingResponse, responses={**LOG_FILE, **problems(404, 409, 422, 503)}
+)
 def download_log(
     services: Services,
     job_id: str,

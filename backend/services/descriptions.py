@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from multiprocessing import Pipe
@@ -33,6 +33,7 @@ from engine.errors import UserError
 from engine.launch import write_json
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
+from engine.plan.on_disk import named
 from engine.plan.serde import to_plain
 
 logger = logging.getLogger(__name__)
@@ -175,7 +176,7 @@ def key_of(request: dict[str, Any], model: SourceSpec, data: SourceSpec) -> str:
         list(_pytorch()),
         [list(_state(folder, ".py")) for folder in code],
         [list(_state(folder, "")) for folder in files],
-        [list(_grown(path)) for path in _paths(data.options)],
+        [list(_grown(path)) for _, path in named(data.options)],
     ]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -191,14 +192,6 @@ def _pytorch() -> Iterable[tuple[str, int, int]]:
     if found is not None and found.origin is not None:
         torch = Path(found.origin)
         yield from (*_grown(torch), *_grown(torch.with_name("version.py")))
-
-
-def _paths(options: Mapping[str, Any]) -> Iterable[Path]:
-    """Absolute paths that options name, alone or in lists."""
-    for value in options.values():
-        for text in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(text, str) and text.startswith("/"):
-                yield Path(text)
 
 
 def _grown(path: Path) -> Iterable[tuple[str, int, int]]:

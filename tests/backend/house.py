@@ -41,10 +41,11 @@ class House:
         inventory = Inventory(
             devices=tuple(Device(id=f"cpu:{i}", kind="cpu", name=f"slot {i}") for i in range(cpus))
         )
-        self.membership = member(self.database, self.directory, self.ingest.url, inventory)
+        executor = programs_executor()
+        self.membership = member(self.database, self.directory, self.ingest.url, inventory, executor.files)
         self.scheduler = Scheduler(
             database=self.database,
-            executor=programs_executor(),
+            executor=executor,
             inventory=inventory,
             membership=self.membership,
             data_dir=self.directory,

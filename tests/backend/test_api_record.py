@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from backend.executors.local_files import LocalFiles
 from engine.telemetry import asked
 from engine.telemetry import batch as wire
 from tests.backend.job_specs import submit
@@ -68,8 +69,8 @@ def test_a_recorder_and_the_service_read_the_same_file(tmp_path: Path) -> None:
     file = tmp_path / asked.FILE
     watcher = asked.AskedSteps(file)
     assert watcher.news() == []
-    asked.add(file, (3, 5))
-    asked.add(file, (9, 9))
+    first = asked.added(None, (3, 5))
+    LocalFiles(str(tmp_path)).write(asked.FILE, asked.added(first, (9, 9)))
     assert json.loads(file.read_text()) == [[3, 5], [9, 9]]
     assert watcher.news() == [(3, 5), (9, 9)]
     assert watcher.news() == []

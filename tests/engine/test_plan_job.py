@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from engine.errors import UnknownNameError, UserError
 from engine.plan.cluster import Cluster
 from engine.plan.job import JobSpec
+from engine.plan.on_disk import read_by
 from engine.plan.optimizers import OPTIMIZERS
 from engine.plan.plan import Plan, Wrapper
 from engine.plan.serde import from_plain, to_plain
@@ -273,3 +274,24 @@ def nested(value: Any) -> Iterator[Any]:
     elif isinstance(value, tuple):
         for item in value:
             yield from nested(item)
+
+
+def test_what_its_processes_read_from_a_disk_is_named_once_with_its_field() -> None:
+    own = {
+        "name": None,
+        "entrypoint": "net:build",
+        "directory": "/code/mine",
+        "options": {"weights": "/w.pt"},
+    }
+    text = {
+        "name": "text-pairs",
+        "options": {"paths": ["/text/a", "/w.pt"], "targets": ("/text/b",), "pattern": "*"},
+    }
+    read = read_by(from_plain(JobSpec, {**VALID, "model": own, "data": text}))
+    assert [(one.field, str(one.path), one.kind) for one in read] == [
+        ("model.directory", "/code/mine", "code"),
+        ("model.options.weights", "/w.pt", "data"),
+        ("data.options.paths", "/text/a", "data"),
+        ("data.options.targets", "/text/b", "data"),
+    ]
+    assert read_by(job("p3", 2)) == []
