@@ -160,3 +160,6 @@ def test_nodes_are_listed_and_drained_through_the_api(api: TestClient, tmp_path:
     (node,) = api.get("/api/v1/nodes").json()
     assert set(node["free"].values()) == {0}
     assert api.delete(f"/api/v1/maintenance/{made['id']}", headers=JSON).status_code == 204
+    entries = api.get("/api/v1/audit", params={"limit": 2}).json()["items"]
+    assert [entry["action"] for entry in entries] == ["end_maintenance", "begin_maintenance"]
+    assert {entry["details"]["devices"] for entry in entries} == {f"all devices of {node['name']}"}
