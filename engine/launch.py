@@ -11,7 +11,8 @@ Layout of an attempt's directory (every file is written to a temporary name and 
   joined/<party>.<n>.json  from which step on a worker contributes that was lost n times and has joined again
   spool/                 telemetry batches that the server has not acknowledged
   preempt.json           that the attempt is to end with a checkpoint; preempted.json: that it has, and after which step
-  resumed.json           from which step's checkpoint the attempt goes on, where it goes on from one
+  resumed.json           from which step's checkpoint the attempt goes on, where it goes on from one, and whether from
+                         another job's
   checkpoints/           the job's checkpoints (`engine/checkpoint/store.py`), unless they lie elsewhere
   result/model.pt        the trained state_dict; result/summary.json: its figures (worker 1: summary-1.json)
   result/updates-0.bin   what the updates of server shard 0 consisted of, where the job has that recorded
@@ -27,6 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from engine.checkpoint.start import Start
 from engine.checkpoint.store import Store
 from engine.errors import UserError
 from engine.plan.checkpoint import CheckpointSpec
@@ -96,6 +98,8 @@ class Launch:
     checkpoints: Path | None = None
     """The folder of the job's checkpoints, on a disk that all processes of all its attempts see; None: in the attempt's
     directory."""
+    start: Start | None = None
+    """What the job begins with, where it has no checkpoint of its own yet; None: with what its builder gives."""
     data_plane: DataPlaneChoice = "python"
     """Who moves the bytes of its processes, as asked for: see `engine/transport/plane.py`."""
     addresses: tuple[str, ...] = ()
@@ -180,13 +184,18 @@ class Launch:
         """Whether the job has checkpoints."""
         return self.job.checkpoint.asked is not None
 
+    @property
+    def checkpoint_folder(self) -> Path:
+        """Of the job's checkpoints, and of what it begins with."""
+        return self.directory / CHECKPOINTS if self.checkpoints is None else self.checkpoints
+
     def cuts(self) -> Store:
         """The job's checkpoints."""
         plain = to_plain(self.job)
         said = {name: value for name, value in plain.items() if name not in _NOT_TRAINED}
         whole = json.dumps([self.model.checksum, to_plain(self.plan), said], sort_keys=True)
         return Store(
-            self.directory / CHECKPOINTS if self.checkpoints is None else self.checkpoints,
+            self.checkpoint_folder,
             fingerprint=hashlib.sha256(whole.encode()).hexdigest(),
             keep=self.job.checkpoint.keep,
         )
@@ -204,17 +213,24 @@ class Launch:
         return workers + [shard_part(shard) for shard in self.cut_shards]
 
     def find_cut(self) -> int | None:
-        """Before any process of the attempt starts: the step of the checkpoint that it goes on from; None: it begins.
-        All of its processes read the same."""
-        step = self.cuts().begin(self.cut_parts) if self.has_cuts else None
-        if step is not None:
-            write_json(self.directory / RESUMED, {"step": step})
-        return step
+        """Before any process of the attempt starts: the step of the job's own checkpoint that it goes on from; None:
+        there is none."""
+        return self.cuts().begin(self.cut_parts) if self.has_cuts else None
+
+    def go_on_from(self, step: int, *, another: bool = False) -> None:
+        """What all processes of the attempt read: the step of the checkpoint that it goes on from, and whether that is
+        `another` job's."""
+        write_json(self.directory / RESUMED, {"step": step, "another": another})
 
     @property
     def resumed(self) -> int | None:
         """The step of the checkpoint that the attempt goes on from; None: it begins."""
-        return resumed_step(self.directory) if self.has_cuts else None
+        return resumed_step(self.directory) if self.has_cuts or self.start is not None else None
+
+    @property
+    def begins_with_another(self) -> bool:
+        """Whether that is another job's checkpoint."""
+        return self.start is not None and bool(_resumed(self.directory).get("another"))
 
     def joined(self, party: Party, incarnation: int) -> Path:
         """Where a worker that was started anew says at which step it has joined."""
@@ -262,6 +278,7 @@ class Launch:
             "record": self.record,
             "data_plane": self.data_plane,
             "checkpoints": None if self.checkpoints is None else str(self.checkpoints),
+            "start": None if self.start is None else self.start.to_dict(),
             "profile": to_plain(self.profile),
             "addresses": list(self.addresses),
             "port": self.port,
@@ -291,6 +308,7 @@ class Launch:
             record=data["record"],
             data_plane=asked(data.get("data_plane", "python")),  # an older version's attempt says nothing
             checkpoints=None if data.get("checkpoints") is None else Path(data["checkpoints"]),
+            start=Start.of(data.get("start")),
             addresses=tuple(data.get("addresses", ())),
             port=data.get("port"),
             profile=None if data["profile"] is None else from_plain(Profile, data["profile"]),
@@ -308,6 +326,7 @@ def prepare(
     devices: tuple[str, ...] | None = None,
     record: bool = True,
     checkpoints: Path | None = None,
+    start: Start | None = None,
     addresses: tuple[str, ...] = (),
     port: int | None = None,
 ) -> Launch:
@@ -329,6 +348,7 @@ def prepare(
         profile=profile_of(job, model, replicas(plan, job.cluster.workers)) if rehearsed else None,
         record=record,
         checkpoints=checkpoints,
+        start=start,
         data_plane=asked(),
         addresses=addresses,
         port=port,
@@ -337,12 +357,17 @@ def prepare(
 
 def resumed_step(directory: Path) -> int | None:
     """The step of the checkpoint that the attempt in `directory` goes on from; None: of none, or it has not begun."""
+    step = _resumed(directory).get("step")
+    return step if isinstance(step, int) else None
+
+
+def _resumed(directory: Path) -> dict[str, Any]:
+    """What RESUMED says; nothing where it is not there, or a user's code wrote it."""
     try:
         found = json.loads(read_regular(directory / RESUMED, _MOST_BYTES, root=directory))
     except (OSError, ValueError, RecursionError):
-        return None
-    step = found.get("step") if isinstance(found, dict) else None
-    return step if isinstance(step, int) else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def ended_steps(directory: Path) -> int | None:

@@ -59,6 +59,9 @@ def _check_job(job: JobSpec, plan: Plan | Wrapper) -> None:
     if job.checkpoint.asked is not None:
         rule = "the parts of a checkpoint are put together in a folder that all parties see"
         raise UserError("checkpoint", job.checkpoint.asked, rule, f"{_ALONE}, or leave it out")
+    if job.checkpoint.start is not None:
+        rule = "what the job begins with is put together in a folder that all parties see"
+        raise UserError("checkpoint.start.job", job.checkpoint.start.job, rule, f"{_ALONE}, or leave it out")
 
 
 def _address(field: str, text: str) -> IPv4Address | IPv6Address:

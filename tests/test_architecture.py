@@ -52,6 +52,7 @@ WITHOUT_TORCH = (
 BACKEND_MAY_IMPORT = (
     "engine.catalogue",
     "engine.checkpoint.preemption",
+    "engine.checkpoint.start",
     "engine.checkpoint.store",
     "engine.errors",
     "engine.redaction",

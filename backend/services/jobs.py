@@ -24,6 +24,7 @@ from backend.services.errors import Conflict, NotFound
 from backend.services.merge import merged
 from backend.services.plans import Planned, Planner, view
 from backend.services.removal import remove
+from backend.services.start_check import check_start
 from backend.services.stored import spec_of
 from backend.services.views import Views
 from engine.errors import UnknownNameError, UserError
@@ -70,7 +71,10 @@ class Jobs:
         names.check_job(spec)
         with self._database.read() as session:
             _check_baseline(session, spec.baseline)
-        return view(self._planner.plan(spec, asker, described_anyway=True))
+        planned = self._planner.plan(spec, asker, described_anyway=True)
+        with self._database.read() as session:
+            check_start(session, planned)
+        return view(planned)
 
     def submit(
         self, spec: JobSpec, key: str | None, asker: Asker | None = None, *, owner: str | None = None
@@ -102,12 +106,14 @@ class Jobs:
             if held := _repeated(session, key, body, owner):
                 return self._views.whole(session, held), False
             _check_baseline(session, spec.baseline)
-        row = _new_row(self._planner.plan(spec, asker, message), key, body, owner)
+        planned = self._planner.plan(spec, asker, message)
+        row = _new_row(planned, key, body, owner)
 
         def write(session: Session) -> tuple[str, bool]:
             if held := _repeated(session, key, body, owner):
                 return held.id, False
             _check_baseline(session, spec.baseline)
+            check_start(session, planned)
             _check_project(session, spec.project)  # it may have been removed while the job was planned
             record.submitted(session, row)
             return row.id, True

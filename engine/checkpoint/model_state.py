@@ -8,7 +8,7 @@ before a cut would not be changed again behind it. So it is saved with the value
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -95,6 +95,7 @@ def places_of_state(
     """By name in the model's state_dict: under which name a part of a checkpoint has the tensor, where parameters and
     buffers are under these prefixes and their first names; None for what is no tensor. And what is neither, as where a
     hook of the model's own makes it, to be saved under the third prefix."""
+    values = model.state_dict()  # first: fully_shard divides parameters for it
     named = {
         name: (held, f"{prefix}/{first[id(held)]}")
         for prefix, found in (
@@ -106,7 +107,7 @@ def places_of_state(
     }
     places: dict[str, str | None] = {}
     others = {}
-    for name, value in model.state_dict().items():
+    for name, value in values.items():
         held, place = named.get(name, (None, f"{other}/{name}"))
         if not isinstance(value, Tensor):
             places[name] = None
@@ -119,6 +120,10 @@ def places_of_state(
 
 
 def _memory(tensor: Tensor) -> tuple[object, ...]:
+    part: Callable[[], Tensor] = getattr(
+        tensor, "to_local", tensor.detach
+    )  # where it is divided over workers
+    tensor = part()
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
 
 

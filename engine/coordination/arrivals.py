@@ -20,6 +20,12 @@ class Arrivals(Generic[Key, Value]):
         self._arrived: dict[Key, Value] = {}
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
+        self._going_s: Callable[[], float] = lambda: 0.0
+
+    def while_going(self, last_s: Callable[[], float]) -> None:
+        """`take` waits for as long as somebody makes progress: the deadline counts from `last_s()`, when that was last
+        heard, on the monotonic clock."""
+        self._going_s = last_s
 
     def put(self, key: Key, value: Value) -> None:
         """It has come."""
@@ -56,12 +62,12 @@ class Arrivals(Generic[Key, Value]):
     def take(self, key: Key, late: str, patience_s: float = 0.0) -> Value:
         """Block until it has come. Raises the failure, or TimeoutError with `late`, which names who is missing;
         `patience_s` later than the deadline, where others know better who that is and are to speak first."""
-        end = time.monotonic() + self.deadline_s + patience_s
+        began_s = time.monotonic()
         with self._changed:
             while key not in self._arrived:
                 if self._failure is not None:
                     raise self._failure
-                left = end - time.monotonic()
+                left = max(began_s, self._going_s()) + self.deadline_s + patience_s - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(late)
                 self._changed.wait(left)

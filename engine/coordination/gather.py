@@ -28,6 +28,7 @@ class Gather:
         self._arrived: Arrivals[tuple[int, int], bytes] = Arrivals(deadline_s)
         """By round and rank."""
         self.fail = self._arrived.fail
+        self.while_going = self._arrived.while_going
 
     def place(self, header: Header) -> None:
         """Parts are kept until all of a round are there."""

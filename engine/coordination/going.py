@@ -1,15 +1,16 @@
-"""Going: where workers drift, all hear from time to time that somebody has done another step.
+"""Going: where workers are in different steps, all hear from time to time that somebody has done another one.
 
 A worker that is slow, and goes on for hours, is no reason to end the job: who waits for it waits as long as somebody
 goes on. Who dies is noticed at once, and where nobody makes progress the deadline passes.
-Each worker tells worker 0, and that one all: who has joined again knows no other.
-Cost: a message without payload from each worker to worker 0, and back, at most one in five seconds.
+Each worker tells worker 0, and that one all: who has joined again knows no other. Dedicated servers are told where
+workers average, which may be far apart and send nothing meanwhile; those that drift send something in every step.
+Cost: a message without payload from each worker to worker 0, and from there to all, at most one in five seconds.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from engine.protocol.messages import Lane, Message, Payload
 from engine.transport.endpoint import Sender
@@ -32,13 +33,16 @@ class Going:
         *,
         rank: int,
         workers: int,
+        servers: Iterable[int] = (),
         deadline_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`deadline_s`: how long anybody waits for who makes no progress."""
+        """`servers`: parties that worker 0 tells besides. `deadline_s`: how long anybody waits for who makes no
+        progress."""
         self._endpoint = endpoint
         self._is_first = rank == 0
-        self._told = range(1, workers) if rank == 0 else range(1)
+        lanes = {**dict.fromkeys(range(1, workers), Lane.WORKER), **dict.fromkeys(servers, Lane.SERVER)}
+        self._told = lanes if rank == 0 else {0: Lane.WORKER}
         self._every_s = min(_EVERY_S, deadline_s / _PER_DEADLINE)
         self._clock = clock
         self._said_s = self._heard_s = clock()
@@ -53,15 +57,15 @@ class Going:
         if now - self._said_s < self._every_s:
             return
         self._said_s = now
-        for rank in self._told:
+        for party, lane in self._told.items():
             word = Header(
                 kind=Message.GOES_ON,
-                lane=Lane.WORKER,
+                lane=lane,
                 origin=self._endpoint.index,
                 step=step,
                 priority=_URGENT,
             )
-            self._endpoint.send(rank, word)
+            self._endpoint.send(party, word)
 
     def place(self, header: Header) -> None:
         """There is no payload."""

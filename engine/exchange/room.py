@@ -14,6 +14,7 @@ from engine.checkpoint.part import nested, parted, under
 from engine.codec.base import UnitCodec
 from engine.codec.difference import Difference
 from engine.consistency.policy import Policy
+from engine.plan.optimizers import SCALAR_STATE
 from engine.plan.units import Segment, Unit
 from engine.protocol.assembly import homes_of
 from engine.protocol.home import Home
@@ -83,7 +84,8 @@ class Room:
 
     def load(self, state: Mapping[str, Tensor], step: int) -> None:
         """Go on from `state()`: in lockstep all workers begin with `step`, and this room with the parameters that they
-        hold. Where they drift, each joins at its own, and gets them from here."""
+        hold, which it has already where they are of another job's checkpoint. Where they drift, each joins at its own,
+        and gets them from here."""
         if self.home.lockstep:
             self.home.begin_at(step)
         self.codec.load(under(state, _CODEC))
@@ -91,8 +93,8 @@ class Room:
             self.updater.load(under(state, _OPTIMIZER))
         if not self.home.lockstep:
             self._load_drifted(state)
-        elif self.differences:
-            self.differences[0].load(under(state, _DIFFERENCE))
+        elif self.differences and (told := under(state, _DIFFERENCE)):
+            self.differences[0].load(told)
             for position, part in enumerate(self.answer):
                 part.copy_(state[f"{_PARAMETERS}/{position}"])
 
@@ -198,6 +200,19 @@ def optimizer_states(unit: Unit, state: Mapping[str, Tensor]) -> Iterator[tuple[
     """Of `states_of` a unit's rooms: what the optimizer keeps in each slot beside each of its segments."""
     for position, full, held in _by_position(state, _OPTIMIZER):
         yield unit.segments[position], full, held
+
+
+def optimizer_pieces(unit: Unit, whole: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """`states_of` a unit's rooms that have what an optimizer keeps and nothing else; `whole`: by parameter, what it
+    keeps of that in each slot. The inverse of `optimizer_states`."""
+    pieces = {}
+    for position, segment in enumerate(unit.segments):
+        for slot, held in whole.get(segment.parameter, {}).items():
+            flat = held.reshape(-1)
+            pieces[f"{position}/{slot}"] = (
+                held if slot in SCALAR_STATE else flat[segment.start : segment.stop]
+            )
+    return nested({0: nested({_OPTIMIZER: pieces})})
 
 
 def parameter_pieces(unit: Unit, state: Mapping[str, Tensor]) -> Iterator[tuple[Segment, Tensor]]:

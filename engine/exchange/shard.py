@@ -67,11 +67,13 @@ class Shard:
         record: UpdateRecord | None,
         lost: Callable[[int, int, int, str], None],
         cuts: ShardCuts | None = None,
+        going_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`choices`: the units of this shard. `policy()` makes one for a unit. `hyper(step)`: the optimizer's values of
         a step. `initial`: worker 0's initial parameters by name. `record`: what each update consists of, where workers
         drift. `lost(rank, incarnation, steps, reason)` is told of a worker that was lost after it had contributed so
-        many steps. `cuts`: where what this shard has is saved between steps."""
+        many steps. `cuts`: where what this shard has is saved between steps. `going_s()`: when it was last heard that a
+        worker goes on which sends nothing meanwhile, on the monotonic clock."""
         self.index = index
         self._workers = workers
         self._policy = policy
@@ -80,7 +82,7 @@ class Shard:
         self._recording = recording
         self._deterministic = deterministic
         self._deadline_s = deadline_s
-        self._record, self._lost, self._cuts = record, lost, cuts
+        self._record, self._lost, self._cuts, self._going_s = record, lost, cuts, going_s
         self._incarnation = dict.fromkeys(range(workers), 0)
         """By rank: of whom messages are. Nothing comes of a lost one after the word that it has returned."""
         self._first = dict.fromkeys(range(workers), 0)
@@ -187,13 +189,10 @@ class Shard:
         """Who is missing where a unit has waited for longer than the deadline, or None."""
         now = time.monotonic()
         for room in self._every_room():
-            if room.home.waits and now - room.first_arrival_s > self._deadline_s:
+            if room.home.waits and now - max(room.first_arrival_s, self._going_s()) > self._deadline_s:
                 names = ", ".join(f"worker {rank}" for rank in room.home.missing())
-                layer = room.choice.unit.layers[0]
-                return (
-                    f"gradients of {layer} (step {room.home.behind}) did not arrive within {self._deadline_s:.0f} s"
-                    f" from {names}"
-                )
+                what = f"gradients of {room.choice.unit.layers[0]} (step {room.home.behind})"
+                return f"{what} did not arrive within {self._deadline_s:.0f} s from {names}"
         return None
 
     def _carry_out(self, room: Room, instruction: Instruction, header: Header, payload: Payload) -> None:

@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
 from engine.errors import OutOfMemoryError
+from engine.gang.beginning import begin
 from engine.gang.kernel_kills import KernelKills
 from engine.gang.losses import Losses
 from engine.gang.process import ERROR_FIELDS, main
@@ -86,11 +87,10 @@ class Gang:
 
     def start(self) -> None:
         """Start every process, or none: whatever prevents one stops those already started. Raises LabError where
-        the job's hosts cannot be made."""
+        the job's hosts cannot be made, and UserError where what it is to begin with cannot be used."""
         try:
             self._lab = _make_lab(self._launch)
-            if (step := self._launch.find_cut()) is not None:
-                logger.info("the attempt goes on from the checkpoint of step %d", step)
+            begin(self._launch)
             for party in self._parties:
                 self._processes.append((party, self._spawn(party)))
         except BaseException:

@@ -1,15 +1,37 @@
-"""CheckpointSpec: whether, and how often, a job's state is saved so that another attempt goes on from it."""
+"""CheckpointSpec: whether, and how often, a job's state is saved so that another attempt goes on from it, and the
+checkpoint of another job that a job begins with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from engine.catalogue import STRICT
-from engine.errors import require_positive, require_within
+from engine.errors import UserError, require_positive, require_within
 from engine.plan.units_of_measure import LARGEST
 
 MOST = 1000
 """Checkpoints of one job that are kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartSpec:
+    """A checkpoint of another job. The numbers of workers and servers, the strategy, codec and batch may be others than
+    there: parameters, buffers and the optimizer's state are put together, and divided anew. What codecs keep of
+    gradients is left behind, and random numbers begin anew."""
+
+    __pydantic_config__ = STRICT
+
+    job: str
+    """The id of the job with whose checkpoint this one begins. Both have the same model and the same optimizer."""
+    step: int | None = None
+    """The step of that checkpoint, with which this job goes on: its schedule and its data are where they are there
+    after so many steps. Left out: the newest one when the first attempt begins."""
+
+    def __post_init__(self) -> None:
+        if not self.job:
+            raise UserError("job", self.job, "an id names the job", "Give the id that the job's page shows")
+        if self.step is not None:
+            require_within("step", self.step, 1, LARGEST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +48,9 @@ class CheckpointSpec:
     second. A checkpoint by steps counts, too."""
     keep: int = 2
     """So many of the newest are kept. With 1, one that is found damaged has no other behind it."""
+    start: StartSpec | None = None
+    """The checkpoint of another job that this one begins with. Left out: with step 0, and what the model's builder
+    gives."""
     yields: bool = True
     """The scheduler may end an attempt with a checkpoint where a job of a higher priority needs its devices; the job
     goes on from there when there is room. Without effect where there are no checkpoints."""

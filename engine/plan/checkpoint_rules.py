@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from engine.axes.consistency import CONSISTENCY
 from engine.errors import UserError
+from engine.plan.checkpoint import StartSpec
 from engine.plan.consistency import drifts, trains_alone, unwaited
+from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
 from engine.plan.plan import Plan, Wrapper
 
@@ -14,16 +16,17 @@ _WITHOUT = "Leave checkpoint.every_steps and checkpoint.every_seconds out"
 def check_checkpoint(plan: Plan | Wrapper, job: JobSpec) -> None:
     """Of a resolved plan. Raises UserError where a party's state is not captured, or where there is no step after which
     all have the same."""
+    if job.checkpoint.start is not None:
+        _check_start(plan, job, job.checkpoint.start)
     asked = job.checkpoint.asked
     if asked is None:
         return
     if job.fidelity != "train":
         raise _refused(asked, "a rehearsal learns nothing, so there is nothing to go on from", _WITHOUT)
     if isinstance(plan, Wrapper):
-        if plan.runner == "ddp" and (plan.hook is None or plan.hook.name != "powersgd"):
+        if plan.hook is None or plan.hook.name != "powersgd":
             return
-        kept = "its hook powersgd" if plan.runner == "ddp" else plan.runner
-        rule = f"what {kept} keeps inside of PyTorch is not captured yet"
+        rule = "what its hook powersgd keeps inside of PyTorch is not captured yet"
         raise _refused(asked, rule, f"Choose a strategy of ours, such as ring-allreduce, or: {_WITHOUT}")
     consistency = plan.consistency
     if unwaited(consistency):
@@ -45,6 +48,43 @@ def check_checkpoint(plan: Plan | Wrapper, job: JobSpec) -> None:
         raise _refused(asked, rule, f"Give a multiple of {period}")
 
 
+def check_fits(source: tuple[JobSpec, ModelDescription], begins: tuple[JobSpec, ModelDescription]) -> None:
+    """Raises UserError where the second job cannot begin with a checkpoint of the first."""
+    (theirs, there), (ours, here) = source, begins
+    was, now = ({p.name: (p.dtype, p.shape) for p in model.parameters} for model in (there, here))
+    others = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
+    if others:
+        also = f" ({len(others)} parameters differ)" if len(others) > 1 else ""
+        rule = f"{others[0]} is {_form(was.get(others[0]))} there and {_form(now.get(others[0]))} here{also}"
+        raise UserError("checkpoint.start.job", there.name, rule, "Name a job with the same model")
+    name = theirs.optimizer.name
+    if ours.optimizer.name != name:
+        rule = f"that job's optimizer is {name}, whose state means nothing to another one"
+        raise UserError("optimizer.name", ours.optimizer.name, rule, f"Use {name}, or name another job")
+
+
+def _form(found: tuple[str, tuple[int, ...]] | None) -> str:
+    return "missing" if found is None else f"{found[0]} {list(found[1])}"
+
+
+def _check_start(plan: Plan | Wrapper, job: JobSpec, start: StartSpec) -> None:
+    """Whether a job can begin with another one's checkpoint."""
+    asked: tuple[str, float | str] = ("start.job", start.job)
+    without = "Leave checkpoint.start out"
+    if job.fidelity != "train":
+        raise _refused(asked, "a rehearsal learns nothing, and begins with nothing", without)
+    if isinstance(plan, Wrapper):
+        return
+    if drifts(plan.consistency) or unwaited(plan.consistency) or trains_alone(plan.consistency):
+        rule = (
+            f"under {plan.consistency.mode} workers have no step in common with which all of them could begin"
+        )
+        raise _refused(asked, rule, f"Choose a strategy that exchanges in every step, or: {without}")
+    if any(layer.placement != "replicated" for layer in plan.layers):
+        rule = "the model is divided over several places, and a checkpoint is not divided so yet"
+        raise _refused(asked, rule, f"Choose a strategy in which every worker has the model, or: {without}")
+
+
 def _check_drifting(plan: Plan, job: JobSpec, asked: tuple[str, float]) -> None:
     """Of workers that have servers, and are in different steps."""
     if job.cluster.worker_loss != "end":
@@ -57,6 +97,6 @@ def _check_drifting(plan: Plan, job: JobSpec, asked: tuple[str, float]) -> None:
         raise _refused(asked, rule, f"Leave training.target_accuracy out, choose async-sgd, or: {_WITHOUT}")
 
 
-def _refused(asked: tuple[str, float], rule: str, remedy: str) -> UserError:
+def _refused(asked: tuple[str, float | str], rule: str, remedy: str) -> UserError:
     field, value = asked
     return UserError(f"checkpoint.{field}", value, rule, remedy)

@@ -24,10 +24,13 @@ from torch.distributed.tensor import DTensor
 
 from engine.inputs.loader import StepBatch
 from engine.plan.plan import Wrapper
+from engine.plan.updates import OptimizerSpec
+from engine.replica.divided_updater import DividedUpdater
 from engine.replica.gathered_writes import GatheredWrites
 from engine.replica.sharded_gradients import ShardedGradients
 from engine.replica.sharded_use import Originals, ShardedUse, check_shardable, warn_of_other_ways
 from engine.replica.wrapped import WrappedReplica
+from engine.state.updates import Away, Updater
 from engine.telemetry.collectives import Collectives
 
 _NEVER_CALLED = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
@@ -79,6 +82,9 @@ class FsdpReplica(WrappedReplica):
         self._whole = False
         self._writes = GatheredWrites(model, [] if all_used else self._groups)
         self._use = ShardedUse(model, self._groups, self._gradients, originals)
+
+    def _updates(self, optimizer: OptimizerSpec, away: Away | None) -> Updater:
+        return DividedUpdater(optimizer, self._parameters, away)
 
     @contextmanager
     def accumulating(self) -> Iterator[None]:

@@ -79,7 +79,7 @@ class WrappedReplica(ABC):
         self._wrap(wrapper, device, all_used)
         self._outside = Outside(model, by_name=wrapper.runner == "fsdp")
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self._updater = Updater(optimizer, self._parameters, away)
+        self._updater = self._updates(optimizer, away)
         self._layer_size: dict[int, int] = {}
         for name, parameter in self._parameters.items():
             layer = layer_index[name]
@@ -90,6 +90,10 @@ class WrappedReplica(ABC):
     @abstractmethod
     def _wrap(self, wrapper: Wrapper, device: str, all_used: bool) -> None:
         """Prepare the model for its exchange."""
+
+    def _updates(self, optimizer: OptimizerSpec, away: Away | None) -> Updater:
+        """Of the trainable parameters."""
+        return Updater(optimizer, self._parameters, away)
 
     @abstractmethod
     def accumulating(self) -> AbstractContextManager[None]:

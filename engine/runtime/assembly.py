@@ -14,7 +14,6 @@ from engine.axes.exchange import EXCHANGE
 from engine.consistency.policies import policy_of
 from engine.coordination.agreement import Agreement
 from engine.coordination.gather import Gather
-from engine.coordination.going import Going
 from engine.coordination.team import Team
 from engine.exchange.base import Exchange, Surroundings
 from engine.exchange.native import join_process_group
@@ -37,11 +36,12 @@ from engine.replica.watch import Watch
 from engine.replica.wrapped import wrapped_class
 from engine.runtime.computing import computing
 from engine.runtime.crossing import Crossing
-from engine.runtime.cuts import Held, meeting_of, saved
+from engine.runtime.cuts import meeting_of
+from engine.runtime.going_on import Held, beginning
 from engine.runtime.initial import InitialState, first_values
 from engine.runtime.layers import layers_of
 from engine.runtime.losses import record_loss
-from engine.runtime.party import PartyBase, home_of, load_choices, of_shard
+from engine.runtime.party import PartyBase, going_of, home_of, load_choices, of_shard
 from engine.runtime.pipeline import Stage
 from engine.runtime.place import Place, Whole
 from engine.runtime.rejoin import Rejoin
@@ -97,12 +97,13 @@ class Assembly:
         """By unit index; likewise."""
         self.held = Held()
         """What of this worker is saved in checkpoints, besides the model; made with the replica."""
-        self.saved = saved(launch, self.rank)
+        self.saved = beginning(launch, self.rank)
         """What it goes on from."""
         self.stop = Stop(base.endpoint, workers) if drifts(launch.consistency) else None
         if self.stop is not None:
             self._worker_lane.add(self.stop.kinds, self.stop)
-        self._going = Going(base.endpoint, rank=self.rank, workers=workers, deadline_s=launch.deadline_s)
+        self._going = going_of(launch, base)
+        self.gather.while_going(self._going.last_s)
         self._worker_lane.add(self._going.kinds, self._going)
         self.meeting = meeting_of(launch, base.endpoint, self.rank, self._going.last_s)
         """For a word about checkpoints."""
@@ -187,6 +188,7 @@ class Assembly:
                 base,
                 base.party.shard,
                 total_steps,
+                self._going.last_s,
             )
             self._server_lane.add(Shard.kinds, shard)
             self.close_shard = shard.close
@@ -269,12 +271,12 @@ class Assembly:
         return step
 
     def begins(self) -> Callable[[int], None]:
-        """Told of each step, where workers drift: that this one goes on, and with which random states it begins, where
-        servers record what their updates consist of."""
+        """Told of each step, where workers are in different ones: that this one goes on, and with which random states
+        it begins, where servers record what their updates consist of."""
         launch, base, going = self._launch, self._base, self._going
-        if not drifts(launch.consistency):
+        if not (drifts(launch.consistency) or trains_alone(launch.consistency)):
             return lambda step: None
-        if unwaited(launch.consistency) or not launch.job.telemetry.updates:
+        if not drifts(launch.consistency) or unwaited(launch.consistency) or not launch.job.telemetry.updates:
             return going.begins
         record = RandomRecord(launch.random_states(self.rank, base.incarnation), self.device)
         base.at_the_end.callback(record.close)

@@ -1,11 +1,12 @@
-"""Checkpoints in the processes of a job: what each party captures at a cut, and what it goes on from.
+"""Checkpoints in the processes of a job: what each party captures at a cut (`going_on.py`: what it goes on from).
 
 A cut is made after every so many steps, the same on all parties, and stops nobody for longer than its own copy takes:
 workers wait until they hold what the step has made, as before an evaluation, and copy what they have; shards copy each
 unit before the first contribution behind the cut (`engine/checkpoint/shard_cuts.py`). What is written:
 
     worker 0      parameters, the optimizer where workers update, the outer optimizer of averages: all hold the same,
-                  but for the optimizer where they train alone, which is each worker's own
+                  but for the optimizer where they train alone, which is each worker's own, and where PyTorch
+                  divides it (fsdp), of which each worker has its part
     every worker  buffers, what is frozen and which modules are in evaluation mode, what its codecs remember, random
                   states, and how far it has come
     every shard   the optimizer where servers update, what its codecs remember, and where workers are told differences
@@ -21,54 +22,39 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import nn
 
 from engine.checkpoint import model_state
-from engine.checkpoint.part import Opened, Part
+from engine.checkpoint.names import (
+    BUFFER,
+    DONE,
+    MODEL,
+    OPTIMIZER,
+    OTHER,
+    OUTER,
+    PARAMETER,
+    RANDOM,
+    STATE,
+    exchange,
+)
+from engine.checkpoint.part import Part
 from engine.checkpoint.preemption import Preemption
 from engine.checkpoint.rhythm import Rhythm, Word, first_meeting
 from engine.checkpoint.shard_cuts import ShardCuts
 from engine.checkpoint.writer import Writer
 from engine.consistency.policies import policy_of
 from engine.errors import UserError
-from engine.exchange.base import Exchange, Resumes
 from engine.launch import PATIENCE_S, Launch, shard_part, worker_part
 from engine.plan.consistency import drifts, trains_alone
-from engine.replica.contributions import Contributions
+from engine.runtime.going_on import Held, own_optimizers
 from engine.runtime.meeting import Meeting, Pause
 from engine.runtime.party import home_of
-from engine.runtime.trainer import Done, Measured
+from engine.runtime.trainer import Done
 from engine.state import random_state
-from engine.state.updates import Updater
-from engine.telemetry.resumption import RESUMED
 from engine.transport.endpoint import Endpoint
-
-PARAMETER, BUFFER, OPTIMIZER, OTHER = "parameter", "buffer", "optimizer", "other"
-"""What names in a worker's part begin with."""
-_OUTER, _RANDOM = "outer", "random"
-DONE, MODEL, STATE = "done", "model", "state"
-"""Names of its texts: how far training has come, `model_state.described`, and the first of `places_of_state`."""
-
-
-@dataclass(kw_only=True)
-class Held:
-    """What of a worker is saved besides its model."""
-
-    updater: Updater | None = None
-    """None: nothing is updated here."""
-    contributions: Contributions | None = None
-    exchanges: Mapping[int, Exchange] = field(default_factory=dict)
-    """By unit."""
-
-    @property
-    def distinct(self) -> list[Resumes]:
-        """The exchanges that remember something, in an order that the plan gives them."""
-        return [each for each in dict.fromkeys(self.exchanges.values()) if isinstance(each, Resumes)]
 
 
 def meeting_of(launch: Launch, endpoint: Endpoint, rank: int, going_s: Callable[[], float]) -> Meeting | None:
@@ -93,91 +79,6 @@ def shard_cuts(launch: Launch, index: int, units: Mapping[int, object]) -> Shard
     writer = Writer(launch.cuts(), shard_part(index))
     every = None if drifts(launch.consistency) else launch.cut_spec.every_steps
     return ShardCuts(writer, every=every, units=units.keys(), first=launch.resumed or 0)
-
-
-def saved_shard(launch: Launch, index: int) -> Opened:
-    """What a shard goes on from, where the attempt goes on."""
-    assert launch.resumed is not None
-    return Opened(launch.cuts().part(launch.resumed, shard_part(index)))
-
-
-class Noting(Protocol):
-    """Where a worker records what is known of a step."""
-
-    def metric(self, name: str, step: int, value: float) -> None: ...
-
-
-class Fresh:
-    """A worker that begins: nothing has been saved."""
-
-    step = version = 0
-
-    def give_parameters(self, model: nn.Module) -> None:
-        """They stay."""
-
-    def give_buffers(self, model: nn.Module) -> None:
-        """They stay."""
-
-    def give(self, held: Held) -> None:
-        """There is nothing."""
-
-    def begin(self, first: int, model: nn.Module, device: torch.device, recorder: Noting) -> Done:
-        """With step `first`, which is another than 0 where the worker has joined others again."""
-        return Done(steps=first)
-
-
-class Saved:
-    """What a worker goes on from; see `Fresh`."""
-
-    def __init__(self, launch: Launch, rank: int) -> None:
-        step = launch.resumed
-        assert step is not None
-        store = launch.cuts()
-        self._own = Opened(store.part(step, worker_part(rank)))
-        self.step: int = json.loads(self._own.texts[DONE]).get("steps", step)
-        """Its own, where workers drift."""
-        self.version = 0 if drifts(launch.consistency) else self.step
-        """The step for which it holds parameters; where workers drift it asks for them."""
-        self._common = self._own if rank == 0 else Opened(store.part(step, worker_part(0)))
-        self._optimizer = self._own if trains_alone(launch.consistency) else self._common
-
-    @torch.no_grad()
-    def give_parameters(self, model: nn.Module) -> None:
-        """To the model on the host."""
-        saved = self._common.under(PARAMETER)
-        for name, parameter in model.named_parameters():
-            parameter.copy_(saved[name])
-
-    def give_buffers(self, model: nn.Module) -> None:
-        """A forward pass may have replaced one by another tensor, registered it, or let it go."""
-        model_state.give_buffers(model, self._own.texts[MODEL], self._own.under(BUFFER))
-
-    def give(self, held: Held) -> None:
-        """Before any message has come."""
-        if held.updater is not None:
-            held.updater.load(self._optimizer.under(OPTIMIZER))
-        if held.contributions is not None:
-            held.contributions.load(self._common.under(_OUTER))
-        for position, exchange in enumerate(held.distinct):
-            exchange.load(self._own.under(f"exchange-{position}"), self.step)
-
-    def begin(self, first: int, model: nn.Module, device: torch.device, recorder: Noting) -> Done:
-        """The last thing before training: nothing is drawn until then, and nothing is read after it."""
-        if self._own is self._common:
-            recorder.metric(RESUMED, self.step, self.step)
-        model_state.give_modes(model, self._own.texts[MODEL])
-        random_state.load(self._own.under(_RANDOM), device)
-        said = json.loads(self._own.texts[DONE])
-        last = said["last"]
-        print(f"training goes on from the checkpoint of step {self.step}", flush=True)
-        self._own.close()
-        self._common.close()
-        return Done(steps=self.step, samples=said["samples"], last=None if last is None else Measured(*last))
-
-
-def saved(launch: Launch, rank: int) -> Fresh | Saved:
-    """What worker `rank` goes on from."""
-    return Fresh() if launch.resumed is None else Saved(launch, rank)
 
 
 class NoCuts:
@@ -231,7 +132,7 @@ class WorkerCuts:
         self._held = held
         self._device = device
         self._first = rank == 0
-        self._own_optimizer = self._first or trains_alone(launch.consistency)
+        self._own_optimizer = self._first or own_optimizers(launch)
         self._writer = Writer(
             launch.cuts(), worker_part(rank), all_names=launch.cut_parts if self._first else ()
         )
@@ -291,21 +192,21 @@ class WorkerCuts:
             }
         )
         part.texts[MODEL] = model_state.described(self._model)
-        part.put(_RANDOM, random_state.state(self._device))
+        part.put(RANDOM, random_state.state(self._device))
         part.put(BUFFER, dict(self._model.named_buffers()))
         if self._first:
+            part.put(PARAMETER, dict(self._model.named_parameters()))
             places, others = model_state.places_of_state(
                 self._model, parameter=PARAMETER, buffer=BUFFER, other=OTHER
             )
             part.texts[STATE] = json.dumps(places)
             part.put(OTHER, others)
-            part.put(PARAMETER, dict(self._model.named_parameters()))
             if held.contributions is not None:
-                part.put(_OUTER, held.contributions.state())
+                part.put(OUTER, held.contributions.state())
         if held.updater is not None and self._own_optimizer:
             part.put(OPTIMIZER, held.updater.state())
-        for position, exchange in enumerate(held.distinct):
-            part.put(f"exchange-{position}", exchange.state())
+        for position, each in enumerate(held.distinct):
+            part.put(exchange(position), each.state())
         self._writer.write(cut, part)
         return not (ends and self._ends(cut))
 

@@ -28,7 +28,8 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint import part as parts
-from engine.checkpoint.part import Part
+from engine.checkpoint.names import BUFFER, DONE, MODEL, OPTIMIZER, OTHER, PARAMETER, STATE
+from engine.checkpoint.part import Part, nested
 from engine.checkpoint.store import MANIFEST, SUFFIX, DamagedError
 from engine.coordination.buffers import average
 from engine.errors import UserError
@@ -39,15 +40,7 @@ from engine.plan.optimizers import SCALAR_STATE
 from engine.plan.plan import Wrapper
 from engine.plan.units import Unit
 from engine.regular import open_regular
-from engine.runtime.cuts import (
-    BUFFER,
-    DONE,
-    MODEL,
-    OPTIMIZER,
-    OTHER,
-    PARAMETER,
-    STATE,
-)
+from engine.runtime.going_on import divides
 from engine.runtime.party import load_choices
 from engine.state.optimizer_state import load_state
 from engine.state.updates import HyperSchedule, apply_hyper, build_optimizer, plain_state
@@ -79,15 +72,8 @@ class SavedCut:
         if STATE not in first.texts:
             rule = "an earlier version wrote this checkpoint, without the names of the model's state_dict"
             raise UserError("step", self.step, rule, "Name a checkpoint of a job that was started since")
-        others = (worker_part(rank) for rank in range(1, self._launch.job.cluster.workers))
-        if drifts(
-            self._launch.consistency
-        ):  # servers have what all have contributed, and worker 0 what it has read
-            for unit, state in self._served():
-                for segment, held in parameter_pieces(unit, state):
-                    whole = first.tensors[f"{PARAMETER}/{segment.parameter}"]
-                    whole.view(-1)[segment.start : segment.stop] = held
-        averaged = _averaged([first, *(self._read(name, BUFFER) for name in others)])
+        self._put_served(first)
+        averaged = self._averaged(first)
         places: dict[str, str | None] = json.loads(first.texts[STATE])
         _check_tensors([name for name, place in places.items() if place is None])
         # A module that has two names has its buffers under the first one alone.
@@ -103,13 +89,57 @@ class SavedCut:
         spec, first = self._launch.job.optimizer, self._read(worker_part(0), PARAMETER, OPTIMIZER)
         parameters = first.under(PARAMETER)
         optimizer = build_optimizer(spec, parameters.items())
-        state, order = {**self._served_optimizer(parameters), **first.under(OPTIMIZER)}, list(parameters)
+        state, order = self._optimizer_state(first), list(parameters)
         in_order = sorted(state.items(), key=lambda item: order.index(item[0].rpartition("/")[0]))
         load_state(optimizer, parameters, dict(in_order))
         total = json.loads(first.texts[DONE]).get("total")
         if total is not None:
             apply_hyper(optimizer, HyperSchedule(spec, self._launch.job.schedule, total).at(self.step))
         return plain_state(optimizer)
+
+    def whole(self) -> Part:
+        """What a job with any number of workers and servers can begin with: parameters, buffers averaged over the
+        workers and what the optimizer keeps of each parameter, by the names that worker 0's part has for them, and that
+        part's texts."""
+        first = self._read(worker_part(0), PARAMETER, BUFFER, OPTIMIZER)
+        self._put_served(first)
+        averaged, optimizer = self._averaged(first), self._optimizer_state(first)
+        tensors = nested(
+            {
+                PARAMETER: first.under(PARAMETER),
+                BUFFER: {name: averaged[name] for name in first.under(BUFFER)},
+                OPTIMIZER: optimizer,
+            }
+        )
+        return Part(tensors=tensors, texts=first.texts)
+
+    def _put_served(self, first: Part) -> None:
+        """Where workers drift, servers have what all have contributed, and worker 0 what it has read."""
+        if not drifts(self._launch.consistency):
+            return
+        for unit, state in self._served():
+            for segment, held in parameter_pieces(unit, state):
+                whole = first.tensors[f"{PARAMETER}/{segment.parameter}"]
+                whole.view(-1)[segment.start : segment.stop] = held
+
+    def _averaged(self, first: Part) -> dict[str, Tensor]:
+        """Buffers, by each of their names."""
+        others = (worker_part(rank) for rank in range(1, self._launch.job.cluster.workers))
+        return _averaged([first, *(self._read(name, BUFFER) for name in others)])
+
+    def _optimizer_state(self, first: Part) -> dict[str, Tensor]:
+        """What the optimizer keeps, by parameter and slot."""
+        own = {**self._served_optimizer(first.under(PARAMETER)), **first.under(OPTIMIZER)}
+        if not divides(self._launch):
+            return own
+        workers = range(1, self._launch.job.cluster.workers)
+        others = [self._read(worker_part(rank), OPTIMIZER).under(OPTIMIZER) for rank in workers]
+        return {
+            name: held
+            if name.rpartition("/")[2] in SCALAR_STATE
+            else torch.cat([held, *(o[name] for o in others)])
+            for name, held in own.items()
+        }
 
     def _served_optimizer(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What servers keep beside pieces of `parameters`, put together. Of a piece that was never updated there is

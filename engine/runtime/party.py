@@ -8,10 +8,12 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from engine.coordination.dispatch import Dispatch, largest_message
+from engine.coordination.going import Going
 from engine.lab import address
 from engine.launch import Launch
 from engine.order.ranks import ranks_of
 from engine.plan.cluster import Party, shard_party
+from engine.plan.consistency import trains_alone
 from engine.plan.flow import derive
 from engine.plan.plan import Plan
 from engine.plan.telemetry import TelemetrySpec
@@ -216,3 +218,15 @@ def home_of(launch: Launch, shard: int) -> int:
     """The party that hosts a shard."""
     assert isinstance(launch.plan, Plan)
     return shard_party(launch.plan, launch.job.cluster.workers, shard)
+
+
+def going_of(launch: Launch, base: PartyBase) -> Going:
+    """By which a worker tells others that it goes on, and hears of them."""
+    assert base.party.rank is not None
+    return Going(
+        base.endpoint,
+        rank=base.party.rank,
+        workers=launch.job.cluster.workers,
+        servers=base.servers if trains_alone(launch.consistency) else (),
+        deadline_s=launch.deadline_s,
+    )

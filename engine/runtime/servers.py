@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import torch
@@ -16,7 +17,8 @@ from engine.memory.offload import away
 from engine.plan.cluster import Party
 from engine.plan.consistency import drifts
 from engine.protocol.messages import Lane, Message, Payload
-from engine.runtime.cuts import saved_shard, shard_cuts
+from engine.runtime.cuts import shard_cuts
+from engine.runtime.going_on import load_shard
 from engine.runtime.initial import InitialState, empty_state
 from engine.runtime.losses import may_lose_workers, record_loss, say_contributed, tell
 from engine.runtime.party import PartyBase, exchanged_parameters, load_choices, of_shard
@@ -36,9 +38,10 @@ def make_shard(
     base: PartyBase,
     index: int,
     total_steps: int,
+    going_s: Callable[[], float],
 ) -> Shard:
     """A shard with worker 0's initial parameters, and with what a checkpoint has of it where the attempt goes on.
-    `total_steps`: of the job."""
+    `total_steps`: of the job. `going_s`: see Shard."""
     workers = launch.job.cluster.workers
     tier = away(launch.job.optimizer, str(launch.directory), torch.device("cpu"))
     recorded = launch.job.telemetry.updates and drifts(launch.consistency)
@@ -59,10 +62,9 @@ def make_shard(
         record=UpdateRecord(launch.updates(index)) if recorded else None,
         lost=partial(record_loss, base, index),
         cuts=shard_cuts(launch, index, choices),
+        going_s=going_s,
     )
-    if launch.resumed is not None and choices:
-        with saved_shard(launch, index) as saved:
-            shard.load(saved.tensors, launch.resumed)
+    load_shard(launch, index, choices, shard)
     return shard
 
 
@@ -90,8 +92,8 @@ class Server:
         initial = InitialState(empty_state(shapes), launch.deadline_s)
         base.endpoint.on_failure(initial.fail)
         lane.add(initial.kinds, initial)
-        length, end = _Told(Message.LENGTH), _Told(Message.END)
-        for told in (length, end):
+        length, end, goes = _Told(Message.LENGTH), _Told(Message.END), _Told(Message.GOES_ON)
+        for told in (length, end, goes):
             lane.add(told.kinds, told)
         base.connect()
         base.rendezvous.agree("model and key order", launch.model.checksum)
@@ -102,7 +104,9 @@ class Server:
             )
         choices = of_shard(load_choices(launch), self._shard_index)
         lane.expect(choice.unit for choice in choices.values())
-        shard = make_shard(launch, choices, initial.tensors, base, self._shard_index, length.step)
+        shard = make_shard(
+            launch, choices, initial.tensors, base, self._shard_index, length.step, lambda: goes.last_s
+        )
         lane.add(Shard.kinds, shard)
         base.rendezvous.barrier("ready")
         may_lose_workers(base, partial(_tell_of_loss, base.endpoint), partial(_tell_of_return, base.endpoint))
@@ -132,18 +136,20 @@ def _tell_of_return(endpoint: Endpoint, rank: int, incarnation: int) -> None:
 
 
 class _Told:
-    """Waits for one message of a kind."""
+    """Waits for a message of a kind."""
 
     def __init__(self, kind: Message) -> None:
         self.kinds = (kind,)
         self.step = 0
+        self.last_s = 0.0
+        """When it came last, on the monotonic clock."""
         self.there = threading.Event()
 
     def place(self, header: Header) -> None:
         """It has no payload."""
 
     def handle(self, header: Header, payload: Payload) -> None:
-        self.step = header.step
+        self.step, self.last_s = header.step, time.monotonic()
         self.there.set()
 
 

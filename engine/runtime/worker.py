@@ -109,6 +109,7 @@ class Worker:
         seed_everything(job.training.seed, job.training.deterministic)
         subject = parts.subject()
         loader = parts.loader(subject)
+        parts.saved.check(loader.steps)
         place = parts.place(subject)
         initial, checksum = self._first_values(place, subject)
         model = place.model.to(parts.device)
@@ -132,8 +133,8 @@ class Worker:
         if slowness is not None and subject.pace is None:
             base.recording.slowing = self._slowing = self._straggler(slowness)
         # Random masks differ by rank, and are not those again that a worker had before it was lost.
-        life = parts.rank + base.incarnation * job.cluster.workers
-        seed_everything(job.training.seed + 1 + life, job.training.deterministic)
+        life = parts.rank + (base.incarnation + parts.saved.lives) * job.cluster.workers
+        seed_everything((job.training.seed + 1 + life) % 2**32, job.training.deterministic)
         done = parts.saved.begin(first, model, parts.device, base.recorder)
         evaluator = partial(
             Evaluator,

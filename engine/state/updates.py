@@ -168,6 +168,11 @@ class Updater:
                 group["params"] = parameters
             self._optimizer.param_groups = [group for group, _ in self._all]
 
+    @property
+    def names(self) -> set[str]:
+        """Of what it updates."""
+        return set(self._named)
+
     def state(self) -> dict[str, Tensor]:
         """Views of what the optimizer goes on from, by parameter and slot."""
         return state_of(self._optimizer, self._named)

@@ -8,23 +8,27 @@ import subprocess
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from fastapi.testclient import TestClient
 from torch import nn
 
+from backend.scheduler.started_with import start_of
 from backend.services.checkpoints import PATIENCE_S, PIECE_BYTES, Pieces
 from backend.services.errors import Conflict
 from engine import launch as launches
+from engine.checkpoint.start import Start
 from engine.launch import Launch, write_json
 from engine.plan.job import JobSpec
 from engine.plan.serde import from_plain
-from engine.runtime.cuts import Held, WorkerCuts
+from engine.runtime.cuts import WorkerCuts
 from engine.runtime.evaluation import write_state
+from engine.runtime.going_on import Held
 from engine.runtime.meeting import Meeting
 from engine.runtime.trainer import Done
-from tests.backend.job_specs import submit
+from tests.backend.job_specs import job_spec, submit
 from tests.backend.posted_run import Posted, end_attempt, start_attempt
 from tests.engine.test_export import Nowhere
 from tests.jobs import describe, plan_of
@@ -99,6 +103,34 @@ def test_without_a_step_it_is_how_the_job_has_ended(api: TestClient, tmp_path: P
     refused = api.get(f"{path}/export")  # by the process that reads it
     assert refused.status_code == 422
     assert "what the job has ended with cannot be read" in refused.json()["detail"]
+
+
+def test_a_job_may_begin_with_a_checkpoint_that_another_has(api: TestClient, tmp_path: Path) -> None:
+    """What does not fit is refused where it is submitted; what the scheduler starts finds the other one's files."""
+    posted, launch = begun(api, tmp_path)
+
+    def refused(job: str = posted.job_id, **more: Any) -> str:
+        asked = {"job": job} if "step" not in more else {"job": job, "step": more.pop("step")}
+        body = job_spec(checkpoint={"start": asked}, **more)
+        answer = api.post("/api/v1/jobs", json=body)
+        assert answer.status_code == 422, answer.text
+        return str(answer.json()["detail"])
+
+    assert "no such job" in refused("nobody")
+    assert "has no checkpoint that this server sees" in refused()
+    meeting = Meeting(Nowhere(), rank=0, workers=1, shards=(), deadline_s=1)
+    cuts = WorkerCuts(launch, 0, nn.Linear(2, 3), Held(), torch.device("cpu"), 9, meeting)
+    cuts.take(Done(steps=3))
+    cuts.close()
+    assert "There are: 3" in refused(step=2)
+    assert "optimizer is sgd" in refused(optimizer={"name": "adam", "learning_rate": 0.1})
+    assert "was made after 3 steps" in refused(training={"steps": 3, "global_batch": 32})
+    assert "Name a job with the same model" in refused(model={"name": "cnn"})
+    made = submit(api, "on", strategy={"name": "p3"}, checkpoint={"start": {"job": posted.job_id}})
+    assert made["spec"]["checkpoint"]["start"] == {"job": posted.job_id, "step": None}
+    with api.app.state.context.database.read() as session:  # type: ignore[attr-defined]
+        start = start_of(session, from_plain(JobSpec, made["spec"]).checkpoint.start)
+    assert start == Start(directory=launch.directory, step=None)
 
 
 def test_who_takes_nothing_loses_the_place_to_who_waits() -> None:

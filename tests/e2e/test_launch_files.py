@@ -27,6 +27,9 @@ IMAGES = {"name": "synthetic", "options": {"shape": [3, 32, 32]}}
 OF_THE_PLAN = {"override that cannot run"}
 """Refused at a layer of the plan, which has no field in the form; the plan editor shows it at the layer."""
 
+LONG = {"steps": 100_000, "global_batch": 32}
+"""Of a job that runs until it is cancelled."""
+
 
 def plain(text: str) -> str:
     """As it reads, whatever the lines and the first letter."""
@@ -91,7 +94,7 @@ def test_refusals_of_other_kinds(page: Page, client: Client, tmp_path: Path) -> 
     open_spec(page, "mine.yaml", model={"entrypoint": "mine:build", "directory": str(tmp_path)})
     assert "nothing_of_this_name" in said_at(page, refused(page, 422)["field"])
 
-    open_spec(page, "first.yaml", name="the first")
+    open_spec(page, "first.yaml", name="the first", training=LONG)
     page.get_by_test_id("launch").click()
     expect(page.get_by_test_id("job-name")).to_have_text("the first")
     client.cancel(re.search(r"/jobs/([\w-]+)", page.url)[1])
@@ -116,7 +119,7 @@ def test_what_is_too_large_or_comes_at_a_bad_moment_is_said_and_loses_nothing(
     large = page.get_by_test_id("file-problem")
     expect(large).to_contain_text(f"a JSON body has at most {MAX_BODY_BYTES} bytes. Send less")
 
-    open_spec(page, "patient.yaml", name="patient")
+    open_spec(page, "patient.yaml", name="patient", training=LONG)
     expect(large).to_have_count(0)
     expect(page.get_by_test_id("plan-totals")).to_be_visible()
     said = "database /data/trainyard.db: the disk under it is full. Free space there; what was acknowledged is safe"

@@ -16,6 +16,7 @@ import pytest
 
 from engine.checkpoint import part as parts
 from engine.checkpoint import preemption
+from engine.checkpoint.names import DONE
 from engine.consistency.asynchronous import Asynchronous
 from engine.consistency.bounded_staleness import BoundedStaleness
 from engine.consistency.policy import Policy
@@ -25,7 +26,6 @@ from engine.launch import worker_part
 from engine.protocol.home import Home
 from engine.protocol.instructions import Add, Instruction, Update
 from engine.protocol.messages import Lane
-from engine.runtime.cuts import DONE
 from engine.runtime.meeting import Meeting, Pause
 from tests.engine.test_checkpoint_meeting import Captures, Wires
 from tests.engine.test_checkpoints import Case, attempt, places, spec_of, succeeded

@@ -311,7 +311,6 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
         {"strategy": {"name": "ddp", "options": {"hook": "powersgd"}}},
         "what its hook powersgd keeps inside of PyTorch",
     ),
-    "fsdp": ({"strategy": {"name": "fsdp"}}, "what fsdp keeps inside of PyTorch"),
     "decentralized": (
         {"strategy": {"name": "decentralized-async"}},
         "what workers have sent one another under own-pace",

@@ -50,6 +50,7 @@ MORE: dict[str, Case] = {
     "native": ("native-allreduce", {}, {}),
     "ddp": ("ddp", {}, {}),
     "ddp, bf16, three workers": ("ddp", {"hook": "bf16"}, {"cluster": {"workers": 3}}),
+    "fsdp": ("fsdp", {"group_bytes": 2000}, {"cluster": {"workers": 3}, "model": {"name": "resnet-digits"}}),
     "averages": ("model-average", {"period": 2}, {}),
     "diloco": ("diloco", {"period": 4}, {}),
     "accumulation, clipping": ("ring-allreduce", {}, {"training": {"micro_batches": 2, "clip_norm": 0.5}}),

@@ -77,6 +77,8 @@ def test_a_version_is_waited_for_until_nobody_goes_on() -> None:
         ("softsync", {"contributions": 1}, {}),
         ("bounded-staleness", {"bound": 100}, {"every_steps": 5}),
         ("decentralized-async", {}, {}),
+        ("diloco", {"period": 16}, {}),
+        ("model-average", {"period": 16, "servers": 1, "where": "dedicated"}, {}),
     ],
 )
 def test_a_worker_far_behind_is_waited_for(

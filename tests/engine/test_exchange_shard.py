@@ -43,7 +43,7 @@ def test_a_late_pull_gets_its_own_step(tmp_path: Path) -> None:
         choices = load_choices(launch)
         choice = choices[0]
         initial = {p.name: torch.zeros(p.shape) for layer in launch.model.layers for p in layer.parameters}
-        shard = make_shard(launch, choices, initial, base, 0, 2)
+        shard = make_shard(launch, choices, initial, base, 0, 2, lambda: 0.0)
 
         def say(kind: Message, rank: int, step: int, value: float | None = None) -> None:
             data = None if value is None else as_bytes(torch.full((choice.unit.count,), value))
@@ -88,7 +88,7 @@ def test_phases_are_summed_one_after_the_other(tmp_path: Path) -> None:
         choice = next(each for each in choices.values() if len(each.unit.phases) == 2)
         left, right = choice.unit.phases
         initial = {p.name: torch.zeros(p.shape) for layer in launch.model.layers for p in layer.parameters}
-        shard = make_shard(launch, choices, initial, base, 0, 2)
+        shard = make_shard(launch, choices, initial, base, 0, 2, lambda: 0.0)
         nowhere: Any = SimpleNamespace(index=1, send=send)
         shard._endpoint = nowhere
 
@@ -140,7 +140,7 @@ def test_who_joins_again_gets_whole_parameters_and_then_what_they_have_moved_by(
         choice = max(choices.values(), key=lambda choice: choice.unit.count)
         count = choice.unit.count
         initial = {p.name: torch.zeros(p.shape) for layer in launch.model.layers for p in layer.parameters}
-        shard = make_shard(launch, choices, initial, base, 0, 3)
+        shard = make_shard(launch, choices, initial, base, 0, 3, lambda: 0.0)
 
         def say(kind: Message, step: int, payload: memoryview | None = None, meta: bytes = b"") -> None:
             header = Header(

@@ -27,8 +27,9 @@ from engine.models.build import build_model
 from engine.plan.plan import Plan
 from engine.plan.worker_memory import COPY, declared_memory
 from engine.runtime import export
-from engine.runtime.cuts import Held, WorkerCuts
+from engine.runtime.cuts import WorkerCuts
 from engine.runtime.evaluation import write_state
+from engine.runtime.going_on import Held
 from engine.runtime.meeting import Meeting
 from engine.runtime.party import load_choices
 from engine.runtime.trainer import Done

@@ -257,6 +257,7 @@ def test_schema_and_reader_know_the_same_fields() -> None:
                     optimizer={"groups": [{"match": "*"}]},
                     overrides=[{"codec": "fp16"}],
                     faults={"stragglers": [{"worker": 1}]},
+                    checkpoint={"start": {"job": "another"}},
                 )
             )
         }

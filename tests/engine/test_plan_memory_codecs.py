@@ -154,7 +154,7 @@ def test_shards_keep_what_is_declared(strategy: str, options: dict[str, Any], tm
     with base:
         choices = load_choices(launch)
         initial = {p.name: torch.zeros(p.shape) for layer in launch.model.layers for p in layer.parameters}
-        shard = make_shard(launch, choices, initial, base, 0, 2)
+        shard = make_shard(launch, choices, initial, base, 0, 2, lambda: 0.0)
         nowhere: Any = SimpleNamespace(index=2, send=lambda peer, header, payload: None)
         shard._endpoint = nowhere
 

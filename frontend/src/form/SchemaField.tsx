@@ -1,4 +1,4 @@
-import { Checkbox, NumberInput, Select, SimpleGrid, TextInput } from "@mantine/core";
+import { Checkbox, Input, NumberInput, Select, SimpleGrid, TextInput } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Marked } from "../components/Marked";
 import { humanize } from "../lib/format";
@@ -6,7 +6,7 @@ import { type Errors, errorWithin } from "./errors";
 import { ListField } from "./ListField";
 import { MapField } from "./MapField";
 import { Misfits } from "./Misfits";
-import { isObject, type JsonSchema, resolve, setAt } from "./schema";
+import { isEmptyObject, isObject, type JsonSchema, resolve, setAt } from "./schema";
 
 export interface FieldProps {
   schema: JsonSchema;
@@ -36,7 +36,16 @@ export function SchemaField(props: FieldProps) {
   };
   switch (field.kind) {
     case "object":
-      return <ObjectFields {...props} />;
+      return field.nullable ? (
+        <Input.Wrapper mt="sm" label={common.label} description={common.description}>
+          <ObjectFields
+            {...props}
+            onChange={(entry) => onChange(isEmptyObject(entry) ? field.empty : entry)}
+          />
+        </Input.Wrapper>
+      ) : (
+        <ObjectFields {...props} />
+      );
     case "map":
       return <MapField {...common} value={isObject(value) ? value : {}} onChange={onChange} />;
     case "list":

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { errorAt, errorWithin, hasErrorBelow } from "./errors";
-import { fill, initialValue, type JsonSchema, resolve, setAt, withChoices } from "./schema";
+import { fill, initialValue, isEmptyObject, type JsonSchema, resolve, setAt, withChoices } from "./schema";
 
 const root: JsonSchema = {
   $defs: {
@@ -102,4 +102,10 @@ test("a field is a choice where the service says what it may be", () => {
   expect(chosen.where?.enum).toEqual(["cpu", "processes"]);
   expect(withChoices(input, top, "where", [])).toBe(input);
   expect(withChoices(input, top, "elsewhere", ["cpu"])).toBe(input);
+});
+
+test("an object whose fields were all emptied is left out", () => {
+  expect(isEmptyObject({ job: "", step: null })).toBe(true);
+  expect(isEmptyObject({ job: "", step: 5 })).toBe(false);
+  expect(isEmptyObject(null)).toBe(false);
 });

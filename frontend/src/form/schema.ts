@@ -150,3 +150,8 @@ export function hasFields(schema: JsonSchema, value: unknown): boolean {
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+/** Whether nothing is in any of its fields: then an object that may be left out is. */
+export function isEmptyObject(value: unknown): boolean {
+  return isObject(value) && Object.values(value).every((entry) => entry === null || entry === "");
+}

@@ -1,0 +1,80 @@
+"""Puts together what a job begins with of another job's checkpoint, before the first attempt has processes.
+
+    python -m engine.runtime.start ATTEMPT
+
+It writes one file beside the job's own checkpoints, with whole tensors, whatever the other job's workers, servers and
+slices were. Later attempts begin with the same file, so the other job may be removed. A process of its own, because who
+starts a gang loads no torch. Memory: the model, its optimizer's state, and of each worker its buffers. On an error
+nothing is left; it is the last line on standard error, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from engine.checkpoint import part as parts
+from engine.checkpoint.start import START, START_SAYS, Start
+from engine.checkpoint.store import kept
+from engine.errors import UserError
+from engine.launch import Launch
+from engine.plan.checkpoint_rules import check_fits
+from engine.regular import write_whole
+from engine.runtime.export import SavedCut
+
+_FIELD = "checkpoint.start"
+
+
+def put_together(launch: Launch) -> None:
+    """Raises UserError where the checkpoint is not there, is not whole, or is none of such a model and optimizer."""
+    start, folder = launch.start, launch.checkpoint_folder
+    assert start is not None
+    source = _source(start)
+    check_fits((source.job, source.model), (launch.job, launch.model))
+    step = _step(source, start)
+    try:
+        whole = SavedCut(source, step).whole()
+    except UserError as error:
+        raise UserError(f"{_FIELD}.step", step, error.rule, error.remedy) from None
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as beside:
+        parts.write(whole, Path(beside) / START)
+        (Path(beside) / START).replace(folder / START)
+    write_whole(folder / START_SAYS, json.dumps({"step": step}).encode(), sync=True)
+
+
+def _source(start: Start) -> Launch:
+    try:
+        return Launch.read(start.directory)
+    except (OSError, ValueError, KeyError) as error:
+        rule = f"the files of that job's attempt in {start.directory} cannot be read: {error}"
+        raise UserError(
+            f"{_FIELD}.job", str(start.directory), rule, "Name a job that is still there"
+        ) from None
+
+
+def _step(source: Launch, start: Start) -> int:
+    """That is asked for, or the newest."""
+    if start.step is not None:
+        return start.step
+    found = kept(source.checkpoint_folder)
+    if not found:
+        rule = "that job has no checkpoint (any more)"
+        raise UserError(f"{_FIELD}.job", str(start.directory), rule, "Name a job with one")
+    return found[0].step
+
+
+def main() -> int:
+    """0, or 1 for an error."""
+    try:
+        put_together(Launch.read(Path(sys.argv[1])))
+    except UserError as error:
+        print(json.dumps(error.to_dict()), file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
