@@ -40,4 +40,4 @@ class NodeView(Schema):
     devices: list[Device]
     """What it has, and who is on it since when. GPUs are the machine's, slots each server's own."""
     free: dict[str, int]
-    """Kind of device to how many a job could get now; of a node that is away none."""
+    """Kind of device to how many a job could get now; none of a node, or slots of a server, that is away."""

@@ -125,6 +125,10 @@ class AuditDetails(Schema):
     """Of a webhook that was made or removed: scheme, name and port of its address."""
     attempt: int | None = None
     """Number of the attempt that was asked to make room."""
+    devices: str | None = None
+    """Those that were taken out of use, or given back, and whose they are."""
+    ends_at: datetime | None = None
+    """When these would come back by themselves; null: when somebody gives them back."""
 
 
 class AuditEntryView(Schema):

@@ -99,18 +99,21 @@ class Maintenances:
         self._changed()
         return made
 
-    def end(self, id_: int) -> None:
-        """Give the devices back. Raises NotFound."""
+    def end(self, id_: int) -> schema.MaintenanceView:
+        """Give the devices back; what it was. Raises NotFound."""
 
-        def write(session: Session) -> None:
+        def write(session: Session) -> schema.MaintenanceView:
             row = session.get(Maintenance, id_)
             if row is None:
                 raise NotFound(f"id = {id_}: no such maintenance. GET /api/v1/maintenance lists them")
+            ended = self._view(session, row)
             session.delete(row)
             notify(session, None, KIND, {"id": id_})
+            return ended
 
-        self._database.writer.run(write)
+        ended = self._database.writer.run(write)
         self._changed()
+        return ended
 
     def _view(self, session: Session, row: Maintenance) -> schema.MaintenanceView:
         place = self._place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
@@ -23,6 +24,8 @@ from backend.schemas.nodes import Interface, NodeView
 from backend.services.times import moment, moment_or_none
 from engine.errors import UserError
 
+LEASE_NS = round(LEASE_S * 1e9)
+
 
 class Nodes:
     """Those of one database."""
@@ -40,16 +43,20 @@ class Nodes:
 
     def _view(self, session: Session, rows: Sequence[NodeRow], now_unix_ns: int) -> NodeView:
         """One machine; `rows`: what its servers tell."""
-        newest = max(rows, key=lambda row: row.seen_unix_ns)
+        home = self._membership.place.home
         # The answer itself is a sign of life of the server that gives it.
-        here = any(row.home == self._membership.place.home for row in rows)
-        seen = now_unix_ns if here else newest.seen_unix_ns
-        up = now_unix_ns - seen <= LEASE_S * 1e9
-        devices = [device for row in rows for device in self._devices(session, row, gpus=row is newest)]
-        now = moment(now_unix_ns)
-        free = [
-            one for one in devices if one.job_id is None and (one.drained_at is None or one.drained_at > now)
-        ]
+        seen = {row.id: now_unix_ns if row.home == home else row.seen_unix_ns for row in rows}
+        newest = max(rows, key=lambda row: seen[row.id])
+        devices, free, now = list[Device](), Counter[str](), moment(now_unix_ns)
+        for row in rows:
+            own = self._devices(session, row, gpus=row is newest)
+            devices += own
+            if now_unix_ns - seen[row.id] <= LEASE_NS:
+                free.update(
+                    one.kind
+                    for one in own
+                    if one.job_id is None and (one.drained_at is None or one.drained_at > now)
+                )
         return NodeView(
             id=rows[0].id,
             name=newest.name,
@@ -57,14 +64,10 @@ class Nodes:
             interfaces=[Interface(**one) for one in newest.interfaces],
             cpu_slots=sum(row.cpu_slots for row in rows),
             servers=[row.called for row in rows],
-            state="up" if up else "away",
-            seen_at=moment(seen),
+            state="up" if now_unix_ns - seen[newest.id] <= LEASE_NS else "away",
+            seen_at=moment(seen[newest.id]),
             devices=devices,
-            free={
-                kind: sum(one.kind == kind for one in free) if up else 0
-                for kind in decide.KINDS
-                if any(one.kind == kind for one in devices)
-            },
+            free={kind: free[kind] for kind in decide.KINDS if any(one.kind == kind for one in devices)},
         )
 
     def _devices(self, session: Session, row: NodeRow, *, gpus: bool) -> list[Device]:

@@ -97,6 +97,13 @@ def test_servers_of_one_machine_are_one_node_and_one_that_is_silent_is_away(
     number, name, address, state, *_, names = _row(right)
     assert (number, name, address, state[:11], names) == ("3", "right", "192.0.2.1", "away, seen ", "'runs'")
     assert (right.free, [one.job_name for one in right.devices]) == ({"cpu": 0, "cuda": 0}, ["runs", None])
+    more = Told.of_this_machine(
+        Inventory(devices=(*DEVICES.devices, replace(DEVICES.devices[0], id="cpu:1")))
+    )
+    for ago_s, free in ((0, 2), (60, 1)):  # of a server that is away no slot is free
+        at = time.time_ns() - ago_s * S
+        small_database.writer.run(lambda session, at=at: nodes.tell(session, BESIDE, "b", more, at))  # type: ignore[misc]
+        assert Nodes(small_database, cluster).all()[0].free["cpu"] == free
     small_database.writer.run(
         lambda session: nodes.tell(session, HERE, "again", Told.of_this_machine(DEVICES), S)
     )
@@ -160,3 +167,6 @@ def test_nodes_are_listed_and_drained_through_the_api(api: TestClient, tmp_path:
     (node,) = api.get("/api/v1/nodes").json()
     assert set(node["free"].values()) == {0}
     assert api.delete(f"/api/v1/maintenance/{made['id']}", headers=JSON).status_code == 204
+    entries = api.get("/api/v1/audit", params={"limit": 2}).json()["items"]
+    assert [entry["action"] for entry in entries] == ["end_maintenance", "begin_maintenance"]
+    assert {entry["details"]["devices"] for entry in entries} == {f"all devices of {node['name']}"}

@@ -17,6 +17,7 @@ from backend.db.models import Attempt, ServerRow, Transition
 from backend.executors import local, process
 from backend.lifecycle import Reason
 from backend.postgres import Cluster
+from backend.services.nodes import Nodes
 from tests.backend import warm
 from tests.backend.executor_attempts import until
 from tests.backend.held_jobs import held_spec, let_go
@@ -63,6 +64,9 @@ def test_jobs_of_two_servers_run_once_each_on_the_devices_of_both(houses: tuple[
     with a.database.read() as session:
         moves = session.scalars(select(Transition.to_state).where(Transition.attempt_id.is_(None))).all()
     assert moves.count("placing") == JOBS
+    (node,) = Nodes(a.database, a.membership).all()
+    assert (len(node.servers), node.state, node.cpu_slots) == (2, "up", 4)
+    assert node.free["cpu"] == 4
 
 
 def test_what_one_is_asked_the_other_does(houses: tuple[House, House]) -> None:

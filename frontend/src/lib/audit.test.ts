@@ -41,6 +41,9 @@ test("an entry says what was done to a job", () => {
   );
   expect(said({ former_baseline: "0192" })).toBe("baseline none, was 0192");
   expect(said({ attempt: 2 })).toBe("attempt 2");
+  expect(said({ devices: "all devices of rack4", ends_at: "2026-12-24T10:00:00Z" })).toBe(
+    "all devices of rack4, until 2026-12-24 10:00 UTC",
+  );
   expect(said({ name: "chat", host: "https://chat.example.org" })).toBe("chat to https://chat.example.org");
 });
 

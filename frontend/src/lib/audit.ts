@@ -18,9 +18,10 @@ export function givenBy({ details }: AuditEntry): string {
   return `${name} of ${user}, ${scope}, ${expires_at ? `until ${expires_at.slice(0, 10)}` : "never expires"}`;
 }
 
-/** What was done to a job. */
+/** What was done to a job, or to devices. */
 function ofJob(details: NonNullable<AuditEntry["details"]>): string[] {
-  const { tags, former_tags, note, baseline, former_baseline, attempt, name, host } = details;
+  const { tags, former_tags, note, baseline, former_baseline, attempt, name, host, devices, ends_at } =
+    details;
   const listed = (given?: string[] | null) => given?.join(", ") || "none";
   return [
     tags ? `tags ${listed(tags)}, were ${listed(former_tags)}` : "",
@@ -28,6 +29,7 @@ function ofJob(details: NonNullable<AuditEntry["details"]>): string[] {
     baseline || former_baseline ? `baseline ${baseline ?? "none"}, was ${former_baseline ?? "none"}` : "",
     attempt ? `attempt ${attempt}` : "",
     host ? `${name} to ${host}` : "",
+    devices ? `${devices}${ends_at ? `, until ${ends_at.slice(0, 16).replace("T", " ")} UTC` : ""}` : "",
   ].filter(Boolean);
 }
 
