@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query, Request, Response
 
 from backend.access.rights import EVERYBODY, Caller
 from backend.api.credentials import CALLER, DETAILS
@@ -68,6 +68,12 @@ TimeAsked = Annotated[
     int | None, Query(ge=-MOST_NS, le=MOST_NS, description="Nanoseconds on the attempt's clock")
 ]
 """An end of a stretch of time."""
+
+
+def shown_once(response: Response, address: str) -> None:
+    """The answer is what was made there, with what nothing says again: nobody keeps a copy on the way."""
+    response.headers["Location"] = address
+    response.headers["Cache-Control"] = "no-store"
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from backend.api.deps import Asks, Services, note, problems
+from backend.api.deps import Asks, Services, note, problems, shown_once
 from backend.api.fields import of_items
 from backend.schemas.people import (
     AuditDetails,
@@ -76,8 +76,7 @@ def make_token(
     """Make a token, for oneself or, as an admin, for somebody else. The answer holds it, and nothing else ever will."""
     made = services.people.make(caller, asked)
     note(request, _of_token(made))
-    response.headers["Location"] = f"/api/v1/tokens/{made.id}"
-    response.headers["Cache-Control"] = "no-store"
+    shown_once(response, f"/api/v1/tokens/{made.id}")
     return made
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from backend.api.deps import Asks, Services, note, problems
+from backend.api.deps import Asks, Services, note, problems, shown_once
 from backend.api.fields import of_items
 from backend.schemas.people import AuditDetails
 from backend.schemas.webhooks import (
@@ -42,8 +42,7 @@ def add_webhook(
     `race`, and the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`."""
     made = services.webhooks.add(caller, asked)
     note(request, _of(made))
-    response.headers["Location"] = f"/api/v1/webhooks/{made.id}"
-    response.headers["Cache-Control"] = "no-store"
+    shown_once(response, f"/api/v1/webhooks/{made.id}")
     return made
 
 

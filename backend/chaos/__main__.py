@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from backend.chaos.yard import Yard
@@ -25,6 +26,12 @@ def main() -> int:
         default="auto",
         help="who moves the jobs' bytes",
     )
+    parser.add_argument(
+        "--database",
+        choices=("sqlite", "postgresql"),
+        default="sqlite",
+        help="the server's; postgresql: a cluster of its own, from the wheel, of which nothing is kept",
+    )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     seed = random.randrange(10**6) if given.seed is None else given.seed
@@ -32,7 +39,13 @@ def main() -> int:
     data_dir = given.data_dir or Path(tempfile.mkdtemp(prefix="chaos-"))
     print(f"seed {seed}, {len(numbers)} rounds, data in {data_dir}", flush=True)
     failed = 0
-    with Yard(data_dir, given.data_plane) as yard:
+    with ExitStack() as stack:
+        database = None
+        if given.database == "postgresql":
+            from backend.postgres import cluster  # noqa: PLC0415 - its driver is an extra
+
+            database = stack.enter_context(cluster()).new_database()
+        yard = stack.enter_context(Yard(data_dir, given.data_plane, database))
         print(f"an undisturbed job takes {yard.span_s:.1f} s", flush=True)
         for number in numbers:
             story, wrong = yard.round(seed, number)
@@ -43,7 +56,8 @@ def main() -> int:
                     *story,
                     "wrong:",
                     *wrong,
-                    f"again: --seed {seed} --only {number} --data-plane {given.data_plane}",
+                    f"again: --seed {seed} --only {number} --data-plane {given.data_plane}"
+                    f" --database {given.database}",
                 )
                 print("\n".join(f"    {line}" for line in lines), flush=True)
         wrong = yard.at_last()

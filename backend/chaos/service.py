@@ -18,7 +18,9 @@ START_S = 60.0
 class Service:
     """One server at a time over one data directory."""
 
-    def __init__(self, data_dir: Path, *, ingest_url: str, port: int, devices: int, data_plane: str) -> None:
+    def __init__(
+        self, data_dir: Path, *, ingest_url: str, port: int, devices: int, data_plane: str, database: str
+    ) -> None:
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self.log = data_dir / "server.log"
@@ -30,6 +32,7 @@ class Service:
             "TRAINYARD_CPU_DEVICES": str(devices),
             "TRAINYARD_INGEST_URL": ingest_url,
             "TRAINYARD_DATA_PLANE": data_plane,
+            "TRAINYARD_DATABASE_URL": database,
         }
 
     @property

@@ -28,18 +28,24 @@ class Yard:
     """`with Yard(data_dir) as yard`: a server runs there. Entering trains one undisturbed job, whose time says when
     in a job's life the deaths of a round fall."""
 
-    def __init__(self, data_dir: Path, data_plane: str = "auto") -> None:
-        """`data_plane`: who moves the bytes of its jobs (engine/transport/plane.py)."""
+    def __init__(self, data_dir: Path, data_plane: str = "auto", database: str | None = None) -> None:
+        """`data_plane`: who moves the bytes of its jobs (engine/transport/plane.py). `database`: the URL of the
+        server's; None: a file in `data_dir`."""
         self._data_dir = data_dir.resolve()
         self._data_dir.mkdir(parents=True, exist_ok=True)
         self._reserved = reserve()
         port = int(self._reserved.getsockname()[1])
-        self.database = self._data_dir / "trainyard.db"
+        self.database = database or sqlite_url(self._data_dir / "trainyard.db")
         self.witness = Witness(port)
         self._lineage = Lineage(self._data_dir)
         self._labs = lab.permitted() is None
         self._service = Service(
-            self._data_dir, ingest_url=self.witness.url, port=port, devices=DEVICES, data_plane=data_plane
+            self._data_dir,
+            ingest_url=self.witness.url,
+            port=port,
+            devices=DEVICES,
+            data_plane=data_plane,
+            database=self.database,
         )
         self._deeds = Deeds()
         """Of all rounds."""
@@ -85,9 +91,9 @@ class Yard:
         """What is wrong with the jobs of all rounds, after all of them."""
         return self.wrong_in(self.database, self._ended)
 
-    def wrong_in(self, database: Path, only: Collection[str] | None = None) -> list[str]:
-        """What is wrong with the jobs in this file; `only`: with these."""
-        engine = open_engine(sqlite_url(database), readonly=True)
+    def wrong_in(self, database: str, only: Collection[str] | None = None) -> list[str]:
+        """What is wrong with the jobs in this database, a URL; `only`: with these."""
+        engine = open_engine(database, readonly=True)
         try:
             with Session(engine) as session:
                 every = select(Job).options(joinedload(Job.attempts)).order_by(Job.id)

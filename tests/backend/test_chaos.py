@@ -17,6 +17,7 @@ from backend.chaos import checks
 from backend.chaos.lineage import Lineage
 from backend.chaos.script import FATAL, draw
 from backend.chaos.yard import Yard
+from backend.db.engine import sqlite_file, sqlite_url
 from backend.executors import files, process
 from tests.backend.executor_attempts import until
 
@@ -71,10 +72,12 @@ def test_after_all_rounds_everything_is_still_there(yard: Yard, rounds: list[tup
     ],
 )
 def test_what_is_checked_can_fail(yard: Yard, tmp_path: Path, harm: str, said: str) -> None:
-    with sqlite3.connect(yard.database) as source, sqlite3.connect(tmp_path / "trainyard.db") as copy:
+    file = sqlite_file(yard.database)
+    assert file is not None
+    with sqlite3.connect(file) as source, sqlite3.connect(tmp_path / "trainyard.db") as copy:
         source.backup(copy)
         assert copy.execute(harm).rowcount > 0
-    assert said in "\n".join(yard.wrong_in(tmp_path / "trainyard.db"))
+    assert said in "\n".join(yard.wrong_in(sqlite_url(tmp_path / "trainyard.db")))
 
 
 @pytest.fixture

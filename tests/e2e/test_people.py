@@ -151,6 +151,16 @@ def test_the_page_is_whole_on_a_phone_and_in_the_dark(pages: tuple[Page, Page]) 
     bring(page)
     page.goto("/people")
     sign_in(page)
+    page.get_by_test_id("new-secret").fill("hf_token")
+    page.get_by_test_id("new-secret-value").fill("hf_abcdefghijklmnop")
+    page.get_by_test_id("keep-secret").click()
+    expect(page.get_by_test_id("secret-HF_TOKEN")).to_be_visible()
+    page.get_by_test_id("new-webhook").fill("our chat")
+    page.get_by_test_id("new-webhook-url").fill("https://chat.example.org/hooks/42")
+    page.get_by_test_id("make-webhook").click()
+    expect(page.get_by_test_id("made-webhook")).to_contain_text("whsec_")
+    for field in ("new-secret", "new-secret-value", "new-webhook", "new-webhook-url"):
+        expect(page.get_by_test_id(field)).to_have_value("")
     expect(page.get_by_test_id("audit-table")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert serious(page) == []

@@ -1,8 +1,8 @@
 import { Alert, Button, Code, CopyButton, Group, NumberInput, Select, TextInput } from "@mantine/core";
-import { type FormEvent, useState } from "react";
 import { useWho } from "../../access/useWho";
 import { client, unwrap } from "../../api/client";
 import type { User } from "../../api/types";
+import { useAddForm } from "../../components/useAddForm";
 import { type Role, upTo } from "../../lib/rights";
 import { usePeopleChange } from "./usePeopleChange";
 
@@ -12,29 +12,39 @@ interface Props {
   self: string;
 }
 
+interface Fields {
+  name: string;
+  user: string;
+  days: number | string;
+  /** What it may at most, where somebody has said so. */
+  chosen: Role | null;
+}
+
 /** Makes a token and shows it, this once. */
 export function MakeToken({ users, self }: Props) {
   const { role: own } = useWho();
-  const [name, setName] = useState("");
-  const [user, setUser] = useState(self);
-  const [days, setDays] = useState<number | string>("");
-  const [chosen, setChosen] = useState<Role | null>(null);
-  const role = users.find((other) => other.name === user)?.role ?? own;
-  const scopes = upTo(role).filter((scope) => upTo(own).includes(scope));
-  const scope = chosen !== null && scopes.includes(chosen) ? chosen : (scopes.at(-1) ?? "viewer");
+  const scopes = (user: string) =>
+    upTo(users.find((other) => other.name === user)?.role ?? own).filter((scope) =>
+      upTo(own).includes(scope),
+    );
+  const scope = ({ user, chosen }: Fields) =>
+    chosen !== null && scopes(user).includes(chosen) ? chosen : (scopes(user).at(-1) ?? "viewer");
   const make = usePeopleChange(
-    () =>
+    (given: Fields) =>
       unwrap(
         client.POST("/api/v1/tokens", {
-          body: { name: name.trim(), user, scope, days: typeof days === "number" ? days : null },
+          body: {
+            name: given.name.trim(),
+            user: given.user,
+            scope: scope(given),
+            days: typeof given.days === "number" ? given.days : null,
+          },
         }),
       ),
     "No token made",
   );
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    make.mutate(undefined, { onSuccess: () => setName("") });
-  };
+  const empty: Fields = { name: "", user: self, days: "", chosen: null };
+  const { fields, put, typed, submit } = useAddForm(empty, ["name"], make);
   return (
     <>
       <form onSubmit={submit}>
@@ -46,8 +56,7 @@ export function MakeToken({ users, self }: Props) {
             required
             withAsterisk={false}
             maxLength={100}
-            value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
+            {...typed("name")}
             data-testid="new-token"
           />
           {users.length > 0 && (
@@ -56,9 +65,9 @@ export function MakeToken({ users, self }: Props) {
               w={160}
               label="Whose"
               data={users.map((other) => other.name)}
-              value={user}
+              value={fields.user}
               allowDeselect={false}
-              onChange={(given) => given && setUser(given)}
+              onChange={(given) => given && put({ user: given })}
               data-testid="new-token-user"
             />
           )}
@@ -66,10 +75,10 @@ export function MakeToken({ users, self }: Props) {
             size="xs"
             w={120}
             label="May at most"
-            data={scopes}
-            value={scope}
+            data={scopes(fields.user)}
+            value={scope(fields)}
             allowDeselect={false}
-            onChange={(given) => setChosen(given as Role | null)}
+            onChange={(given) => put({ chosen: given as Role | null })}
           />
           <NumberInput
             size="xs"
@@ -79,8 +88,8 @@ export function MakeToken({ users, self }: Props) {
             min={0}
             max={3650}
             allowDecimal={false}
-            value={days}
-            onChange={setDays}
+            value={fields.days}
+            onChange={(days) => put({ days })}
           />
           <Button type="submit" size="xs" variant="light" loading={make.isPending} data-testid="make-token">
             Make

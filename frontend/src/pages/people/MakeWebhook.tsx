@@ -1,31 +1,19 @@
 import { Alert, Button, Checkbox, Code, CopyButton, Group, MultiSelect, TextInput } from "@mantine/core";
-import { type FormEvent, useState } from "react";
 import { client, unwrap } from "../../api/client";
+import { useAddForm } from "../../components/useAddForm";
 import { EVENTS, type Told } from "../../lib/webhooks";
 import { usePeopleChange } from "./usePeopleChange";
 
+const EMPTY = { name: "", url: "", events: ["job.ended", "race.ended"] as Told[], everybodys: false };
+
 /** Names an address that is to be told, and shows the key of its messages, this once. */
 export function MakeWebhook() {
-  const [name, setName] = useState("");
-  const [url, setUrl] = useState("");
-  const [events, setEvents] = useState<Told[]>(["job.ended", "race.ended"]);
-  const [everybodys, setEverybodys] = useState(false);
   const make = usePeopleChange(
-    () =>
-      unwrap(
-        client.POST("/api/v1/webhooks", { body: { name: name.trim(), url: url.trim(), events, everybodys } }),
-      ),
+    ({ name, url, ...more }: typeof EMPTY) =>
+      unwrap(client.POST("/api/v1/webhooks", { body: { ...more, name: name.trim(), url: url.trim() } })),
     "No webhook made",
   );
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    make.mutate(undefined, {
-      onSuccess: () => {
-        setName("");
-        setUrl("");
-      },
-    });
-  };
+  const { fields, put, typed, submit } = useAddForm(EMPTY, ["name", "url"], make);
   return (
     <>
       <form onSubmit={submit}>
@@ -37,8 +25,7 @@ export function MakeWebhook() {
             required
             withAsterisk={false}
             maxLength={100}
-            value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
+            {...typed("name")}
             data-testid="new-webhook"
           />
           <TextInput
@@ -51,8 +38,7 @@ export function MakeWebhook() {
             required
             withAsterisk={false}
             maxLength={2000}
-            value={url}
-            onChange={(event) => setUrl(event.currentTarget.value)}
+            {...typed("url")}
             data-testid="new-webhook-url"
           />
           <MultiSelect
@@ -60,22 +46,22 @@ export function MakeWebhook() {
             w={300}
             label="When"
             data={[...EVENTS]}
-            value={events}
-            onChange={(given) => setEvents(given as Told[])}
+            value={fields.events}
+            onChange={(given) => put({ events: given as Told[] })}
             hidePickedOptions
           />
           <Checkbox
             size="xs"
             mb={6}
             label="of everybody's"
-            checked={everybodys}
-            onChange={(event) => setEverybodys(event.currentTarget.checked)}
+            checked={fields.everybodys}
+            onChange={(event) => put({ everybodys: event.currentTarget.checked })}
           />
           <Button
             type="submit"
             size="xs"
             variant="light"
-            disabled={events.length === 0}
+            disabled={fields.events.length === 0}
             loading={make.isPending}
             data-testid="make-webhook"
           >

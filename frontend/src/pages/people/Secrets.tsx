@@ -1,9 +1,9 @@
 import { Button, Code, Group, Paper, PasswordInput, Table, Text, TextInput, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
 import { answered, client, unwrap } from "../../api/client";
 import { secretsQuery } from "../../api/peopleQueries";
 import { Problem } from "../../components/Problem";
+import { useAddForm } from "../../components/useAddForm";
 import { formatAge } from "../../lib/format";
 import { ConfirmButton } from "./ConfirmButton";
 import { usePeopleChange } from "./usePeopleChange";
@@ -70,21 +70,12 @@ function Row({ name, at }: { name: string; at: string }) {
 }
 
 function KeepSecret() {
-  const [name, setName] = useState("");
-  const [value, setValue] = useState("");
   const keep = usePeopleChange(
-    () => unwrap(client.PUT("/api/v1/secrets/{name}", { params: { path: { name } }, body: { value } })),
+    ({ name, value }: { name: string; value: string }) =>
+      unwrap(client.PUT("/api/v1/secrets/{name}", { params: { path: { name } }, body: { value } })),
     "Not kept",
   );
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    keep.mutate(undefined, {
-      onSuccess: () => {
-        setName("");
-        setValue("");
-      },
-    });
-  };
+  const { fields, put, typed, submit } = useAddForm({ name: "", value: "" }, ["name", "value"], keep);
   return (
     <form onSubmit={submit}>
       <Group gap="xs" align="flex-end" mt="sm">
@@ -96,8 +87,8 @@ function KeepSecret() {
           required
           withAsterisk={false}
           maxLength={100}
-          value={name}
-          onChange={(event) => setName(event.currentTarget.value.toUpperCase())}
+          value={fields.name}
+          onChange={(event) => put({ name: event.currentTarget.value.toUpperCase() })}
           data-testid="new-secret"
         />
         <PasswordInput
@@ -107,8 +98,7 @@ function KeepSecret() {
           autoComplete="off"
           required
           withAsterisk={false}
-          value={value}
-          onChange={(event) => setValue(event.currentTarget.value)}
+          {...typed("value")}
           data-testid="new-secret-value"
         />
         <Button type="submit" size="xs" variant="light" loading={keep.isPending} data-testid="keep-secret">

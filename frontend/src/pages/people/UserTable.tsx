@@ -1,8 +1,8 @@
 import { Button, Group, Paper, Select, Table, Text, TextInput, Title } from "@mantine/core";
-import { type FormEvent, useState } from "react";
 import { answered, client, unwrap } from "../../api/client";
 import type { User } from "../../api/types";
 import { TakeTable } from "../../components/TakeTable";
+import { useAddForm } from "../../components/useAddForm";
 import { counted, formatAge } from "../../lib/format";
 import { userRows } from "../../lib/peopleCsv";
 import { MEANS, ROLES, type Role } from "../../lib/rights";
@@ -93,17 +93,15 @@ function Row({ user, self }: { user: User; self: string }) {
   );
 }
 
+const NOBODY = { name: "", role: "member" as Role };
+
 function AddUser() {
-  const [name, setName] = useState("");
-  const [role, setRole] = useState<Role>("member");
   const add = usePeopleChange(
-    () => unwrap(client.POST("/api/v1/users", { body: { name: name.trim(), role } })),
+    ({ name, role }: typeof NOBODY) =>
+      unwrap(client.POST("/api/v1/users", { body: { name: name.trim(), role } })),
     "Not let in",
   );
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    add.mutate(undefined, { onSuccess: () => setName("") });
-  };
+  const { fields, put, typed, submit } = useAddForm(NOBODY, ["name"], add);
   return (
     <form onSubmit={submit}>
       <Group gap="xs" align="flex-end" mt="sm">
@@ -113,8 +111,7 @@ function AddUser() {
           placeholder="name"
           required
           withAsterisk={false}
-          value={name}
-          onChange={(event) => setName(event.currentTarget.value)}
+          {...typed("name")}
           data-testid="new-user"
         />
         <Select
@@ -122,9 +119,9 @@ function AddUser() {
           w={120}
           label="As"
           data={[...ROLES]}
-          value={role}
+          value={fields.role}
           allowDeselect={false}
-          onChange={(given) => given && setRole(given as Role)}
+          onChange={(given) => given && put({ role: given as Role })}
         />
         <Button type="submit" size="xs" variant="light" loading={add.isPending} data-testid="add-user">
           Add
