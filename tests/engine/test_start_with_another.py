@@ -14,8 +14,10 @@ from torch import Tensor
 from engine import launch as launches
 from engine.checkpoint.start import START, Start
 from engine.errors import UserError
+from engine.launch import Launch
 from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.job import JobSpec
+from engine.runtime.start import put_together
 from tests.jobs import RESIDENTS, Run, describe, job, plan_of
 
 Way = tuple[str, dict[str, Any]]
@@ -48,7 +50,7 @@ def spec_of(
     )
 
 
-def attempt(spec: JobSpec, directory: Path, start: Start | None = None) -> Run:
+def prepared(spec: JobSpec, directory: Path, start: Start | None) -> Launch:
     launch = launches.prepare(
         spec,
         plan_of(spec),
@@ -58,6 +60,11 @@ def attempt(spec: JobSpec, directory: Path, start: Start | None = None) -> Run:
         checkpoints=directory.parent / "checkpoints",
     )
     launch.write()
+    return launch
+
+
+def attempt(spec: JobSpec, directory: Path, start: Start | None = None) -> Run:
+    launch = prepared(spec, directory, start)
     gang = RESIDENTS.gang(launch)
     try:
         gang.start()
@@ -135,7 +142,7 @@ def test_other_strategies_go_on_where_it_was(
 
 @pytest.mark.usefixtures("gang_lane")
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    """The gang starts nobody, and nothing is left."""
+    """Nothing is left, and nobody trains."""
     first = spec_of(RING, 1, steps=HALF + 1, checkpoint={"every_steps": HALF, "keep": 1})
     succeeded(attempt(first, tmp_path / "first" / "1"))
     place = tmp_path / "first" / "1"
@@ -154,12 +161,12 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
             "checkpoint.start.job",
         ),
     ]:
-        folder = tmp_path / "second"
+        launch = prepared(spec, tmp_path / "second" / "1", start)
         with pytest.raises(UserError) as refusal:
-            attempt(spec, folder / "1", start)
+            put_together(launch)
         assert refusal.value.field == field
-        assert not (folder / "checkpoints" / START).exists()
-        shutil.rmtree(folder)
+        assert not (launch.checkpoint_folder / START).exists()
+        shutil.rmtree(tmp_path / "second")
     short = attempt(spec_of(RING, 1, checkpoint=asked, steps=HALF), tmp_path / "second" / "1", start)
     assert "training.steps" in short.end.reason
     assert "Let it have more" in short.end.reason
