@@ -46,10 +46,10 @@ class Lane:
 
 LANES = (
     # Its tests come one after another: last of all, they would leave one of two processors idle.
-    Lane(name="browser", fixture="browser", cpu_s=515, nice=-4),
-    Lane(name="server", fixture="server_lane", cpu_s=245),
+    Lane(name="browser", fixture="browser", cpu_s=470, nice=-4),
+    Lane(name="server", fixture="server_lane", cpu_s=235),
     # What a gang's processes do one after another, and what waits for it, leaves a processor to another gang.
-    Lane(name="gang", fixture="gang_lane", cpu_s=545, at_once=2),
+    Lane(name="gang", fixture="gang_lane", cpu_s=495, at_once=2),
     # What the others leave of the processors, because they mostly wait, is almost enough for these.
     Lane(name="light", fixture=None, cpu_s=500, at_once=8, nice=2),
 )

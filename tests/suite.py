@@ -11,6 +11,7 @@ that no test fell between the lanes.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import re
 import resource
@@ -40,6 +41,8 @@ budget's seconds (467 and 508), so that a lane just within its budget is over it
 _SAY_S = 120.0
 """Between two lines that say how far the lanes are, and between two measurements of the machine, each of which takes it
 a second and a half."""
+_END_S = 120.0
+"""How long a pytest may take to end when its tests have run: else it says where each thread is, and its lane fails."""
 _status: dict[str, int] = {}
 """The suite's exit status, in the process that watches the lanes, when they have ended."""
 
@@ -91,6 +94,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if "code" in _status:
         session.exitstatus = _status["code"]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """All tests have run. A thread that never ends would be waited for for ever, and nothing would say whose it is."""
+    faulthandler.dump_traceback_later(_END_S, exit=True, file=sys.__stderr__)
 
 
 def _report(results: list[Result], loads: list[float], wall_s: float, collected: Counter[str]) -> int:

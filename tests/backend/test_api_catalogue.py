@@ -113,11 +113,11 @@ def test_schemas_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(catalogue, "TypeAdapter", Adapter)
     started = threading.Event()
     kinds = [type(f"Kind{number}", (), {}) for number in range(4)]
-    threads = [threading.Thread(target=catalogue.schema_of, args=(kind,)) for kind in kinds]
+    threads = [threading.Thread(target=catalogue.schema_of, args=(kind,), daemon=True) for kind in kinds]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert together == [1]
 
 

@@ -226,19 +226,19 @@ def test_the_largest_batch_of_each_way_fits_and_one_more_does_not(
     held = memory(api, training=batch, memory={"budget": mixed["peak"]}, **deep)
     assert max(held["total"], held["peak"]["first"] + held["beside"]) <= mixed["peak"] <= room
 
-
-def test_the_largest_batch_is_drawn_over_memory(api: TestClient, deep: dict[str, Any]) -> None:
-    """What was found ends each line."""
-    found = {way["way"]: way for way in largest(api, "12MiB", training=TWICE, **deep)["ways"]}
+    # What was found ends each line, where it is drawn over memory.
     path = "/api/v1/plans/largest-batch/figure?memory=12MiB&theme=dark"
-    answer = api.post(path, json=job_spec(training=TWICE, **deep))
+    answer = api.post(path, json=job_spec(training=twice, **deep))
     assert answer.status_code == 200, answer.text
     drawn = [trace for trace in answer.json()["data"] if trace["yaxis"] == "y"]
-    assert [trace["name"].partition(" (")[0] for trace in drawn] == list(found)
+    assert [trace["name"].partition(" (")[0] for trace in drawn] == list(ways)
     for trace in drawn:
-        way = found[trace["name"].partition(" (")[0]]
+        way = ways[trace["name"].partition(" (")[0]]
         assert column(trace["y"])[-1] == way["samples"]
         assert column(trace["x"])[-1] == pytest.approx(way["peak"] / 2**20)
+
+
+def test_where_not_one_sample_fits_nothing_is_drawn(api: TestClient, deep: dict[str, Any]) -> None:
     refused = api.post("/api/v1/plans/largest-batch/figure?memory=100KiB", json=job_spec(**deep))
     assert refused.status_code == 422
     assert "one sample alone takes" in refused.text

@@ -55,12 +55,13 @@ def test_notices_are_heard_in_the_order_of_their_ids_from_many_threads(database:
     heard: list[int] = []
     database.writer.listen(lambda notices: heard.extend(notice.id for notice in notices))
     threads = [
-        threading.Thread(target=lambda: [database.writer.run(add_job) for _ in range(20)]) for _ in range(5)
+        threading.Thread(target=lambda: [database.writer.run(add_job) for _ in range(20)], daemon=True)
+        for _ in range(5)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     database.writer.close()
     assert len(heard) == 100
     assert heard == sorted(heard)

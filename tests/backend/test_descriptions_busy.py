@@ -14,7 +14,7 @@ from backend.services.descriptions import ASKING, AT_ONCE, RETRY_AFTER_S, WAITIN
 from engine.plan.description import ModelDescription
 from engine.plan.job import SourceSpec
 from tests.backend.counted_models import counts, described
-from tests.backend.executor_attempts import until
+from tests.backend.executor_attempts import DEADLINE_S, until
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import DIRECT, LiveServer
 
@@ -71,7 +71,7 @@ def test_a_model_that_many_ask_for_at_once_takes_one_place(tmp_path: Path) -> No
     )
     model, many = SourceSpec(**counts(tmp_path, body)), AT_ONCE + WAITING + 2
     descriptions = Descriptions(tmp_path / "cache")
-    begun = threading.Barrier(many + 1)
+    begun = threading.Barrier(many + 1, timeout=DEADLINE_S)
 
     def describe() -> ModelDescription:
         begun.wait()
@@ -79,9 +79,11 @@ def test_a_model_that_many_ask_for_at_once_takes_one_place(tmp_path: Path) -> No
 
     with ThreadPoolExecutor(many) as threads:
         asked = [threads.submit(describe) for _ in range(many)]
-        begun.wait()
-        until(lambda: described(tmp_path), "the user's code runs")
-        (tmp_path / "go").touch()
+        try:
+            begun.wait()
+            until(lambda: described(tmp_path), "the user's code runs")
+        finally:  # else the threads are waited for
+            (tmp_path / "go").touch()
         assert [len(one.result().layers) for one in asked] == [1] * many
     assert len(described(tmp_path)) == 1
     descriptions.close()

@@ -99,11 +99,11 @@ def test_of_many_claims_one_succeeds(tmp_path: Path) -> None:
     for round_ in range(20):
         won.clear()
         (tmp_path / files.SUPERVISOR).unlink(missing_ok=True)
-        threads = [threading.Thread(target=claim, args=(who,)) for who in (me, None)]
+        threads = [threading.Thread(target=claim, args=(who,), daemon=True) for who in (me, None)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(60)
         assert len(won) == 1, f"round {round_}"
         assert files.claimed_by(tmp_path) == won[0]
 

@@ -21,7 +21,7 @@ from backend.scheduler.decide import Inventory
 from backend.scheduler.membership import KIND, RACES, ROLES, LeaseLostError, Membership
 from backend.scheduler.place import Place
 from engine.errors import UserError
-from tests.backend.executor_attempts import until
+from tests.backend.executor_attempts import DEADLINE_S, until
 
 THREADS, TIMES = 4, 25
 NONE = Inventory(devices=())
@@ -325,14 +325,14 @@ def test_writers_of_several_servers_take_turns(open_one: Callable[[], Database])
                 since = seen[-1] if seen else 0
                 seen.extend(session.scalars(select(Notice.id).where(Notice.id > since).order_by(Notice.id)))
 
-    watcher = threading.Thread(target=watch)
-    writers = [threading.Thread(target=repeat, args=(database,)) for database in databases]
+    watcher = threading.Thread(target=watch, daemon=True)
+    writers = [threading.Thread(target=repeat, args=(database,), daemon=True) for database in databases]
     for thread in (watcher, *writers):
         thread.start()
     for thread in writers:
-        thread.join()
+        thread.join(DEADLINE_S)
     over.set()
-    watcher.join()
+    watcher.join(DEADLINE_S)
     with databases[0].read() as session:
         assert session.get_one(Job, job.id).revision == THREADS * TIMES
         assert len(set(seen) | set(session.scalars(select(Notice.id)))) == len(seen) == THREADS * TIMES

@@ -95,7 +95,7 @@ def test_a_restarted_server_knows_which_jobs_back_off_and_tries_them_when_it_is_
     open_house: House,
 ) -> None:
     house = open_house
-    id_ = house.submit("fails at first", retry=RetrySpec(times=1, backoff_s=1.5))
+    id_ = house.submit("fails at first", retry=RetrySpec(times=1, backoff_s=4))  # it is seen meanwhile
     before = backs_off(house, id_).retry_unix_ns
     house.restart()
     assert house.ends(id_).state == "succeeded"

@@ -285,7 +285,7 @@ def test_a_receiver_that_answers_a_byte_at_a_time_ends_at_the_deadline() -> None
         thread.start()
         with pytest.raises(NotSentError):
             post(f"http://127.0.0.1:{port}/", {}, b"{}", allowed=LOOPBACK, deadline_s=1)
-        thread.join()
+        thread.join(60)
     assert sent > 1
 
 

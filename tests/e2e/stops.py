@@ -1,9 +1,11 @@
 """What the keyboard comes by on a page, stop by stop: whether it is in sight, lies under nothing, and is marked. How
 each looks without the focus is looked at behind the last stop, when none has it: to take it from each at once, and give
-it back, took a third of the time."""
+it back, took a third of the time. The page itself looks when the key comes up again, by when the focus has moved and is
+in sight, and is asked for several stops together: each question costs as much as a step."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tests.e2e.views import STILL
@@ -11,9 +13,15 @@ from tests.e2e.views import STILL
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-MOST_STOPS = 400
-# What has the focus. A field that is hidden is shown by its label, or by what is drawn in its place.
-FOCUSED = """() => {
+MOST_STOPS, TOGETHER = 400, 8
+# Look at what has the focus, from now on whenever Tab comes up, until there is nothing new to come by. A field that is
+# hidden is shown by its label, or by what is drawn in its place.
+WATCH = """() => {
+window.looks = parts => parts.map(one => {
+    const {outlineStyle, outlineWidth, outlineColor, borderColor, boxShadow} = getComputedStyle(one);
+    return [outlineStyle, outlineWidth, outlineColor, borderColor, boxShadow].join();
+}).join(';');
+const focus = () => {
     const focused = document.activeElement;
     if (focused === null || focused === document.body) return null;
     const hidden = one => {
@@ -24,10 +32,6 @@ FOCUSED = """() => {
     const frame = focused.closest('.mantine-Input-wrapper')?.firstElementChild ?? null;
     const parts = [focused, shown, frame, focused.parentElement, focused.nextElementSibling]
         .filter(one => one !== null);
-    window.looks = parts => parts.map(one => {
-        const {outlineStyle, outlineWidth, outlineColor, borderColor, boxShadow} = getComputedStyle(one);
-        return [outlineStyle, outlineWidth, outlineColor, borderColor, boxShadow].join();
-    }).join(';');
     const box = shown.getBoundingClientRect();
     const [left, right] = [Math.max(box.left, 0), Math.min(box.right, innerWidth)];
     const [top, bottom] = [Math.max(box.top, 0), Math.min(box.bottom, innerHeight)];
@@ -38,7 +42,6 @@ FOCUSED = """() => {
     const free = tips || own || at === null || shown.contains(at) || at.contains(shown) || focused.contains(at);
     const called = focused.dataset.testid ?? focused.ariaLabel ?? focused.textContent.trim().slice(0, 40);
     const name = `${focused.tagName} ${called}`;
-    if (!window.stops) [window.stops, window.marks] = [[], []];
     // A field of a date has a stop for each of its parts.
     const again = focused.type === 'datetime-local' && focused === window.stops.at(-1)
         ? -1 : window.stops.indexOf(focused);
@@ -48,11 +51,21 @@ FOCUSED = """() => {
     }
     return {name, again, inSight, free: Boolean(free), id: focused.dataset.testid ?? null,
             under: free ? '' : `under ${at.tagName} ${at.className} at ${top} of ${innerHeight}`};
+};
+[window.stops, window.marks, window.come] = [[], [], []];
+const look = ({key}) => {
+    if (key !== 'Tab') return;
+    const found = focus();
+    window.come.push(found);
+    if (found === null || found.again >= 0) removeEventListener('keyup', look, true);
+};
+addEventListener('keyup', look, true);
 }"""
+COME_BY = "() => window.come.splice(0)"
 # What looked with the focus as it does without. What has left the page meanwhile has no looks to compare.
 UNMARKED = """() => {
     document.activeElement?.blur();
-    return (window.marks ?? []).flatMap(([name, parts, marked]) =>
+    return window.marks.flatMap(([name, parts, marked]) =>
         !parts[0].isConnected ? [`${name}: left the page`]
             : window.looks(parts) === marked ? [`${name}: not marked`] : []);
 }"""
@@ -79,15 +92,13 @@ def stops(page: Page, *, past_header: bool = False, anew: bool = False) -> tuple
     trap. `anew`: from the page's begin, wherever the focus was."""
     wrong, seen = [], set()
     page.evaluate(STILL)
-    page.evaluate("delete window.stops; delete window.marks")
     if anew:
         page.evaluate(BEGIN)
     if past_header:
         page.locator(".ty-skip").focus()
         page.keyboard.press("Enter")
-    for _ in range(MOST_STOPS):
-        page.keyboard.press("Tab")
-        found: dict[str, Any] | None = page.evaluate(FOCUSED)
+    page.evaluate(WATCH)
+    for found in _come_by(page):
         if found is None or found["again"] >= 0:
             if found and found["again"] > 0:
                 wrong.append(f"{found['name']}: Tab comes back to it, and not to the first stop")
@@ -101,3 +112,11 @@ def stops(page: Page, *, past_header: bool = False, anew: bool = False) -> tuple
             if not found[what]
         ]
     raise AssertionError(f"after {MOST_STOPS} stops there are more")
+
+
+def _come_by(page: Page) -> Iterator[dict[str, Any] | None]:
+    """What Tab comes by; who has come to the end asks for no more."""
+    for _ in range(MOST_STOPS // TOGETHER):
+        for _ in range(TOGETHER):
+            page.keyboard.press("Tab")
+        yield from page.evaluate(COME_BY)

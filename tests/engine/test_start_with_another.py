@@ -27,7 +27,6 @@ MOMENTUM = {"name": "sgd", "learning_rate": 0.05, "options": {"momentum": 0.9}}
 RING: Way = ("ring-allreduce", {})
 SERVERS: Way = ("p3", {"slice_size": 300})
 OTHER_SERVERS: Way = ("p3", {"servers": 3, "where": "dedicated", "slice_size": 70})
-SERVERS: Way = ("p3", {"servers": 3, "where": "dedicated", "slice_size": 70})
 
 
 def spec_of(

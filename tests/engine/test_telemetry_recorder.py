@@ -69,11 +69,11 @@ def test_every_event_of_many_threads_is_recorded_once() -> None:
         for index in range(5000):
             send(r, step=index, size=layer + 1, layer=layer)
 
-    threads = [threading.Thread(target=work, args=(layer,)) for layer in range(6)]
+    threads = [threading.Thread(target=work, args=(layer,), daemon=True) for layer in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     last = r.close()
     assert [batch.sequence for batch in batches(r)] == list(range(last + 1))
     assert sum(batch.dropped for batch in batches(r)) == 0

@@ -26,12 +26,13 @@ def test_bytes_through_the_loopback_interface_are_counted() -> None:
     ):
         receiver, _ = server.accept()
         with receiver:
-            sender = threading.Thread(target=client.sendall, args=(bytes(payload),))
+            receiver.settimeout(60)
+            sender = threading.Thread(target=client.sendall, args=(bytes(payload),), daemon=True)
             sender.start()
             left = payload
             while left:
                 left -= len(receiver.recv(1 << 20))
-            sender.join()
+            sender.join(60)
     sampler.close()
     recorder.close()
     samples = np.concatenate([decode(body).table("samples") for body in recorder.memory])

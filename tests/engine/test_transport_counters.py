@@ -27,7 +27,7 @@ class Reader:
         self._counters = counters
         self._ends = threading.Event()
         self._before = Traffic()
-        self._thread = threading.Thread(target=self._loop)
+        self._thread = threading.Thread(target=self._loop, daemon=True)  # a test that fails does not end it
         self._thread.start()
 
     def end(self) -> Traffic:

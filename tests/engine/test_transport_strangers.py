@@ -65,7 +65,7 @@ def test_who_takes_a_partys_place_is_found_out_and_learns_no_token() -> None:
                 sock.sendall(greeting.challenge(b"a guess of the token", message))
                 heard.append(message + sock.recv(greeting.ANSWER_BYTES))
 
-        listening = threading.Thread(target=impersonate)
+        listening = threading.Thread(target=impersonate, daemon=True)
         listening.start()
         address = impostor.getsockname()
         with pytest.raises(DeadlineMissed, match="missing: worker 0"):

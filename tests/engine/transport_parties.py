@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -79,13 +80,15 @@ def in_threads(calls: Sequence[Callable[[], object]]) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
     for thread in threads:
         thread.start()
+    deadline = time.monotonic() + 2 * WAIT_S  # who waits for a peer says so before
     for thread in threads:
-        thread.join()
+        thread.join(max(0.0, deadline - time.monotonic()))
     if errors:
         raise errors[0]
+    assert not any(thread.is_alive() for thread in threads), f"not all ended within {2 * WAIT_S:g} s"
 
 
 WEIGHTS: dict[str, Callable[[Header], int] | None] = {
