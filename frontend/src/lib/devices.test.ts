@@ -46,7 +46,10 @@ test("a node says what is free on it and how it is reached, and nothing of one t
     { name: "lo", address: "127.0.0.1", rate_bps: null },
   ];
   expect(addressWords({ address: "192.0.2.7", interfaces })).toBe(
-    "192.0.2.7 (eno1 192.0.2.7 25 Gbit/s; veth0 10.77.0.1 rate not told)",
+    "eno1 192.0.2.7, 25 Gbit/s; veth0 10.77.0.1, rate not told",
+  );
+  expect(addressWords({ address: "192.0.2.8", interfaces: interfaces.slice(1) })).toBe(
+    "192.0.2.8 (veth0 10.77.0.1, rate not told)",
   );
   expect(addressWords({ address: null, interfaces: interfaces.slice(3) })).toBe(
     "only this machine reaches it",

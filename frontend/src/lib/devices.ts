@@ -46,10 +46,13 @@ export function addressWords({ address, interfaces }: Pick<ClusterNode, "address
     (one) => one.name !== "lo" && (one.address !== null || one.rate_bps !== null),
   );
   const each = told.map(({ name, address: own, rate_bps }) =>
-    [name, own, rate_bps === null ? "rate not told" : formatRate(rate_bps)].filter(Boolean).join(" "),
+    [[name, own].filter(Boolean).join(" "), rate_bps === null ? "rate not told" : formatRate(rate_bps)].join(
+      ", ",
+    ),
   );
   if (each.length === 0) return "only this machine reaches it";
-  return `${address ?? "no address"} (${each.join("; ")})`;
+  const links = each.join("; ");
+  return told.some((one) => one.address === address) ? links : `${address ?? "no address"} (${links})`;
 }
 
 const NEEDED: Record<string, [string, string]> = {

@@ -1,42 +1,29 @@
 import { Button, Checkbox, Group, MultiSelect, TextInput } from "@mantine/core";
-import { type FormEvent, useState } from "react";
 import { client, unwrap } from "../../api/client";
 import type { Device } from "../../api/types";
+import { useAddForm } from "../../components/useAddForm";
 import { useShareChange } from "./useShareChange";
+
+const EMPTY = { devices: [] as string[], at: "", until: "", room: false, note: "" };
 
 /** Takes devices out of use, at once or from a moment on. */
 export function BeginMaintenance({ devices }: { devices: Device[] }) {
-  const [chosen, setChosen] = useState<string[]>([]);
-  const [at, setAt] = useState("");
-  const [until, setUntil] = useState("");
-  const [room, setRoom] = useState(false);
-  const [note, setNote] = useState("");
   const begin = useShareChange(
-    () =>
+    (given: typeof EMPTY) =>
       unwrap(
         client.POST("/api/v1/maintenance", {
           body: {
-            devices: chosen.length > 0 ? chosen : null,
-            begins_at: at ? new Date(at).toISOString() : null,
-            ends_at: until ? new Date(until).toISOString() : null,
-            makes_room: room,
-            note: note.trim() || null,
+            devices: given.devices.length > 0 ? given.devices : null,
+            begins_at: given.at ? new Date(given.at).toISOString() : null,
+            ends_at: given.until ? new Date(given.until).toISOString() : null,
+            makes_room: given.room,
+            note: given.note.trim() || null,
           },
         }),
       ),
     "Nothing is taken out of use",
   );
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    begin.mutate(undefined, {
-      onSuccess: () => {
-        setChosen([]);
-        setAt("");
-        setUntil("");
-        setNote("");
-      },
-    });
-  };
+  const { fields, put, typed, submit } = useAddForm(EMPTY, ["devices", "at", "until", "note"], begin);
   return (
     <form onSubmit={submit}>
       <Group gap="xs" align="flex-end" mt="sm">
@@ -44,10 +31,10 @@ export function BeginMaintenance({ devices }: { devices: Device[] }) {
           size="xs"
           miw={200}
           label="Take out of use"
-          placeholder={chosen.length > 0 ? undefined : "all of this server"}
+          placeholder={fields.devices.length > 0 ? undefined : "all of this server"}
           data={devices.map(({ name }) => name)}
-          value={chosen}
-          onChange={setChosen}
+          value={fields.devices}
+          onChange={(chosen) => put({ devices: chosen })}
           searchable
           clearable
           data-testid="maintenance-devices"
@@ -56,32 +43,23 @@ export function BeginMaintenance({ devices }: { devices: Device[] }) {
           size="xs"
           type="datetime-local"
           label="From (empty: at once)"
-          value={at}
-          onChange={(event) => setAt(event.currentTarget.value)}
+          {...typed("at")}
           data-testid="maintenance-at"
         />
         <TextInput
           size="xs"
           type="datetime-local"
           label="Until (empty: open)"
-          value={until}
-          onChange={(event) => setUntil(event.currentTarget.value)}
+          {...typed("until")}
           data-testid="maintenance-until"
         />
-        <TextInput
-          size="xs"
-          label="What for"
-          placeholder="a new driver"
-          maxLength={500}
-          value={note}
-          onChange={(event) => setNote(event.currentTarget.value)}
-        />
+        <TextInput size="xs" label="What for" placeholder="a new driver" maxLength={500} {...typed("note")} />
         <Checkbox
           size="xs"
           mb={6}
           label="Jobs with checkpoints make room"
-          checked={room}
-          onChange={(event) => setRoom(event.currentTarget.checked)}
+          checked={fields.room}
+          onChange={(event) => put({ room: event.currentTarget.checked })}
         />
         <Button
           type="submit"
