@@ -18,7 +18,7 @@ from backend.executors.ray_node import FOLDER
 from tests.backend.executor_attempts import until
 from tests.lanes import require
 
-_OF_RAY = {"ray", "raylet", "gcs_server"}
+_OF_RAY = ("ray", "gcs_server")
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_health_check_timeout_ms": "5000"}
 
 
@@ -68,7 +68,7 @@ class RayNodes:
         """End Ray on a node at once: what it had started there has to end by itself."""
         node = self.nodes.pop(address)
         for each in (node, *process.descendants(node.pid)):
-            if _name(each) in _OF_RAY:
+            if _name(each).startswith(_OF_RAY):
                 process.send(each, signal.SIGKILL)
 
     def pause(self, address: str, number: signal.Signals) -> None:
