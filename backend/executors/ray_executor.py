@@ -26,6 +26,7 @@ from backend.executors.ray_node import Report
 from backend.executors.ray_verdict import Said, must_stop, over, running, verdict
 from engine.errors import UserError
 from engine.launch import REPLAY, Launch
+from engine.plan.on_disk import read_by
 
 START_S = 60.0
 """How long actors may take to start, Python's imports included."""
@@ -86,6 +87,7 @@ class RayExecutor(Executor):
         secrets: Mapping[str, str],
     ) -> None:
         actors = [self._cluster.start(gang.group, host.bundle, host.actor) for host in gang.hosts]
+        self._check_disks(actors, gang, launch)
         port = None
         if addresses:
             first = next(i for i, host in enumerate(gang.hosts) if host.address == addresses[0])
@@ -100,6 +102,21 @@ class RayExecutor(Executor):
         ]
         for one in asked:
             self._cluster.answer(one, START_S)
+
+    def _check_disks(self, actors: list[Any], gang: RayGang, launch: Launch) -> None:
+        """Raise UserError where a node does not have what the job's processes read from its disk."""
+        needed = {str(one.path): one for one in read_by(launch.job)}
+        if not needed:
+            return
+        asked = [actor.lacks.remote(list(needed)) for actor in actors]
+        for host, one in zip(gang.hosts, asked, strict=True):
+            for path in self._cluster.answer(one, START_S):
+                raise UserError(
+                    needed[path].field,
+                    path,
+                    f"node {host.address} has nothing there, and code and data are not sent to nodes",
+                    "Put it there under the same name on every node, or on a disk that all nodes share",
+                )
 
     def find(self, directory: Path) -> Handle | None:
         with suppress(OSError):  # whoever was about to launch it finds it taken
@@ -237,6 +254,11 @@ def check(launch: Launch) -> None:
     if job.checkpoint.asked is not None:
         rule = "a checkpoint lies on one node, and the next attempt may run on others"
         raise UserError("checkpoint", job.checkpoint.asked, rule, "Leave it out, or use the executor local")
+    if job.checkpoint.start is not None:
+        rule = "what the job begins with is put together on the server's machine"
+        raise UserError(
+            "checkpoint.start.job", job.checkpoint.start.job, rule, "Leave it out, or use the executor local"
+        )
     if job.cluster.worker_loss != "end":
         rule = "who was lost is written down where all parties see it"
         raise UserError("cluster.worker_loss", job.cluster.worker_loss, rule, "Use end")

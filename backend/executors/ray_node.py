@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,10 @@ class Node:
         with socket.create_server((address, 0), family=family) as listener:
             port: int = listener.getsockname()[1]
             return port
+
+    def lacks(self, paths: Sequence[str]) -> list[str]:
+        """Which of these this node does not have."""
+        return [path for path in paths if not Path(path).exists()]
 
     def launch(
         self,

@@ -2,7 +2,8 @@
 Ray cluster whose head is at HEAD, with everything of its own in FOLDER.
 
 The head's host runs a server, too. It submits the job that standard input holds, once all HOSTS are there, and says on
-standard output how it ended, how much each link carried, and what was trained.
+standard output how it ended, how much each link carried, what was trained, and what became of one whose code the others
+do not have.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from backend.executors.ray_node import FOLDER
 PORT = 6379
 SERVED = 8000
 LIMIT_S = 300.0
+MINE = "from torch import nn\ndef build(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+"""A model whose file no other host has."""
 
 
 def start_ray(
@@ -82,7 +85,13 @@ def run(folder: Path, head: str, hosts: int, environment: Mapping[str, str]) -> 
                 except (ApiError, OSError, RuntimeError):
                     assert time.monotonic() < deadline, (folder / "server.log").read_text()
                     time.sleep(0.5)
-            job = client.wait(client.submit(json.load(sys.stdin)).id, timeout_s=LIMIT_S)
+            spec = json.load(sys.stdin)
+            job = client.wait(client.submit(spec).id, timeout_s=LIMIT_S)
+            own = folder / "own"
+            own.mkdir()
+            (own / "mine.py").write_text(MINE)
+            mine = {**spec, "model": {"entrypoint": "mine:build", "directory": str(own)}}
+            unshared = client.wait(client.submit(mine).id, timeout_s=LIMIT_S)
             (attempt,) = client.attempts(job.id).items
             links = len(client.links(job.id).links)
             files = RayFiles(cluster, str(folder / "data" / "jobs" / job.id / "1"))
@@ -92,6 +101,7 @@ def run(folder: Path, head: str, hosts: int, environment: Mapping[str, str]) -> 
         return {
             "state": job.state,
             "message": job.message,
+            "unshared": unshared.message,
             "sealed": attempt.sealed,
             "links": links,
             "model": kept,

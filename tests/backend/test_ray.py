@@ -192,6 +192,8 @@ def test_four_hosts_with_private_files_train_what_one_machine_does(server_lane: 
         assert list(Path(seen).iterdir()) == [], "nothing of it lies where two could have seen it"
     assert (said["state"], said["sealed"]) == ("succeeded", True), said
     assert said["links"] >= 8, "of each host, in both directions"
+    assert "model.directory" in said["unshared"]
+    assert "has nothing there, and code and data are not sent to nodes" in said["unshared"]
     found = torch.load(io.BytesIO(base64.b64decode(said["model"])), weights_only=True)
     with LiveServer(tmp_path / "local", anew=True, cpu_devices=4) as server, Client(server.url) as client:
         local = ended(client, client.submit(spec).id)
