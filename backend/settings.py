@@ -71,6 +71,8 @@ class Settings(BaseSettings):
     makes the first preview of a model one of less than a second. False: every description loads PyTorch anew."""
     executor: str = "local"
     """What starts the jobs' processes: a name of `backend.executors.registry`."""
+    ray_address: str | None = None
+    """Of the executor `ray`: `HOST:PORT` of the cluster's head. None: the cluster that this machine is a node of."""
     ingest_url: str | None = None
     """Where the jobs' supervisors send telemetry, e.g. through a proxy. None: to this server's own address."""
     paused: bool = False

@@ -27,6 +27,18 @@ CpuDevices = Annotated[
         help="Workers that fit on the CPU at once; TRAINYARD_CPU_DEVICES. Default: its cores, two at least."
     ),
 ]
+Executor = Annotated[
+    str | None,
+    typer.Option(
+        help="What starts jobs' processes: local, or ray for a Ray cluster; TRAINYARD_EXECUTOR. Default: local."
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        help="HOST:PORT of the Ray cluster's head; TRAINYARD_RAY_ADDRESS. Default: the cluster that this machine is in."
+    ),
+]
 People = Annotated[
     bool,
     typer.Option(
@@ -48,6 +60,8 @@ def serve(
     port: Port = None,
     data_dir: DataDir = None,
     cpu_devices: CpuDevices = None,
+    executor: Executor = None,
+    ray_address: RayAddress = None,
     people: People = False,
     insecure: Insecure = False,
 ) -> None:
@@ -64,8 +78,8 @@ def serve(
         logging.getLogger(noisy).setLevel(logging.WARNING)
     with reported():
         settings = read_settings(
-            host=host, port=port, data_dir=data_dir, cpu_devices=cpu_devices, people=people or None,
-            insecure=insecure or None,
+            host=host, port=port, data_dir=data_dir, cpu_devices=cpu_devices, executor=executor,
+            ray_address=ray_address, people=people or None, insecure=insecure or None,
         )  # fmt: skip
         warn(settings)
         # The processes that it starts keep their caches there.

@@ -51,12 +51,19 @@ class LocalExecutor(Executor):
         self._told: dict[Identity, Ended] = {}
         """Ends that could not be written down."""
 
-    def launch(self, launch: Launch, ingest: Ingest, secrets: Mapping[str, str] = NO_SECRETS) -> Handle:
+    def launch(
+        self,
+        launch: Launch,
+        ingest: Ingest,
+        secrets: Mapping[str, str] = NO_SECRETS,
+        token: bytes | None = None,
+    ) -> Handle:
+        """`token`: the one that the attempt has on its other hosts, where it has some."""
         directory = launch.directory.absolute()
         try:
             directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.mkdir(mode=0o700)
-            launch.write()
+            launch.write(token)
             files.write_ingest(directory, ingest)
             child = self._start(directory, launch.job.cluster.threads, secrets)
         except FileExistsError as error:

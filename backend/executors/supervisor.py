@@ -30,7 +30,7 @@ from engine.errors import OutOfMemoryError
 from engine.gang.gang import Gang, GangEnd
 from engine.launch import Launch
 from engine.redaction import blotted, from_environment
-from engine.telemetry.uploader import Uploader
+from engine.telemetry.uploader import UploadEnd, Uploader
 
 POLL_S = 0.2
 """How long a stop may go unnoticed; a process that ends is noticed at once."""
@@ -85,10 +85,14 @@ class Supervisor:
         if uploader is None or ingest is None:
             return end
         files.insist(partial(files.write_progress, self._directory, end))
-        outcome = uploader.finish(timeout_s=ingest.drain_s)
-        if not outcome.sealed:
+        outcome = self._finish(uploader, ingest.drain_s)
+        if outcome.problem is not None:
             logger.warning("telemetry is left in the spool: %s", outcome.problem)
         return replace(end, sealed=outcome.sealed)
+
+    def _finish(self, uploader: Uploader, timeout_s: float) -> UploadEnd:
+        """Send what is left."""
+        return uploader.finish(timeout_s=timeout_s)
 
     def _run_gang(self, launch: Launch) -> Ended:
         logs = [launch.log(party) for party in launch.parties]
@@ -159,10 +163,10 @@ def _error(error: BaseException) -> dict[str, Any]:
     return {"type": type(error).__name__, "message": str(error), "traceback": trace}
 
 
-def main(make_gang: Callable[[Launch], Gang]) -> None:
-    """Run a supervisor on the directory that the command line names, and end the process."""
+def main(make_gang: Callable[[Launch], Gang], kind: type[Supervisor] = Supervisor) -> None:
+    """Run a supervisor on the directory that the command line names last, and end the process."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    done = Supervisor(Path(sys.argv[1]), make_gang).run()
+    done = kind(Path(sys.argv[-1]), make_gang).run()
     logging.shutdown()
     os._exit(0 if done else 1)  # end.json is written: nothing that runs at exit may delay the end
 

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     SUPERVISOR_LOST = "supervisor-lost"
     DIRECTORY_LOST = "directory-lost"
     MACHINE_RESTARTED = "machine-restarted"
+    NODE_LOST = "node-lost"
     SERVER_AWAY = "server-away"
 
     @property
@@ -119,6 +120,10 @@ _TEXTS: dict[Reason, tuple[str, str]] = {
         "What had arrived at the server until then is kept. Find out who removed it, then submit it again.",
     ),
     Reason.MACHINE_RESTARTED: ("The machine restarted while it ran.", "Submit it again."),
+    Reason.NODE_LOST: (
+        "A machine of the cluster that ran some of its processes was lost; the others were stopped.",
+        "Look after that machine, or take it out of the cluster, then submit it again.",
+    ),
     Reason.SERVER_AWAY: (
         "The server that looks after it is away, and no other one sees its processes: they may go on.",
         "It is followed again when a server starts with the same data directory; or cancel it.",
@@ -137,6 +142,7 @@ CURABLE = frozenset(
         Reason.SUPERVISOR_LOST,
         Reason.DIRECTORY_LOST,
         Reason.MACHINE_RESTARTED,
+        Reason.NODE_LOST,
     }
 )
 """Failures that another attempt may cure: something outside went wrong, or may have. A process's own error is

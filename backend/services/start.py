@@ -87,7 +87,7 @@ async def started(settings: Settings, address: str, measures: Measures) -> Async
         access = await stack.enter_async_context(_admitting(database, settings))
         await asyncio.to_thread(lab.sweep)  # what killed supervisors left while no server ran
         devices = await asyncio.to_thread(take_inventory, settings.cpu_devices, settings.rehearsals)
-        executor = make_executor(settings.executor)
+        executor = make_executor(settings.executor, settings.ray_address)
         membership = await asyncio.to_thread(
             member, database, settings.data_dir, address, devices, executor.files
         )

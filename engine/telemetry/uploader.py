@@ -90,15 +90,19 @@ class Uploader:
         self._refused: UploadRefusedError | None = None
         self._away: str | None = None
         self._finishing = threading.Event()
+        self._seals = True
         self._wake = threading.Event()
         self._abort = threading.Event()
         self._outcome: UploadEnd | None = None
         self._thread = threading.Thread(target=self._loop, name="telemetry-upload", daemon=True)
         self._thread.start()
 
-    def finish(self, *, timeout_s: float) -> UploadEnd:
+    def finish(self, *, timeout_s: float, seal: bool = True) -> UploadEnd:
         """Call once the gang has ended: send what is left, then seal. Returns within about `timeout_s`,
-        sealed or with the reason why not (then a later uploader on the same directory goes on from there)."""
+        sealed or with the reason why not (then a later uploader on the same directory goes on from there). Without
+        `seal` the end has no problem once everything is sent: of an attempt on several hosts, each knows its own
+        parties only, and who knows all of them seals (`seal`)."""
+        self._seals = seal
         self._finishing.set()
         self._wake.set()
         self._thread.join(timeout_s)
@@ -126,8 +130,12 @@ class Uploader:
                 self._send_all()
                 if self._abort.is_set():
                     return
+                if finishing and self._seals:
+                    self._seal(self._last_sequences())
+                    return
                 if finishing:
-                    self._seal()
+                    self._outcome = UploadEnd(sealed=False, last_sequences=self._last_sequences())
+                    self._disconnect()
                     return
                 pause = BACK_OFF_S[0]
                 self._away = None
@@ -185,14 +193,22 @@ class Uploader:
     def _last_sequences(self) -> dict[int, int]:
         return {reader.party: reader.last_sequence() for reader in parties(self._directory)}
 
-    def _seal(self) -> None:
-        last = self._last_sequences()
+    def _seal(self, last: Mapping[int, int]) -> None:
         body = json.dumps({str(party): sequence for party, sequence in last.items()}).encode()
         answer = self._post("seal", body, "application/json", "the seal")
         if "batches" not in answer:
             raise _AwayError(f"the seal: the answer is not our service's: {answer}")
         self._outcome = UploadEnd(sealed=True, last_sequences=last)
         self._disconnect()
+
+    def seal(self, last_sequences: Mapping[int, int]) -> UploadEnd:
+        """After `finish` without a seal, on each host: seal the attempt with every party's last sequence number."""
+        try:
+            self._seal(last_sequences)
+        except (OSError, http.client.HTTPException, _AwayError, UploadRefusedError) as error:
+            refused = isinstance(error, UploadRefusedError)
+            return UploadEnd(sealed=False, last_sequences=last_sequences, problem=str(error), refused=refused)
+        return UploadEnd(sealed=True, last_sequences=last_sequences)
 
     def _post(self, resource: str, body: bytes, content_type: str, what: str) -> Mapping[str, Any]:
         """What the server says about it; empty where no service of ours speaks so."""

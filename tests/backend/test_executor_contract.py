@@ -30,10 +30,10 @@ from tests.backend.executor_attempts import (
 )
 
 WITH_PROGRAMS = {"local": programs_executor}
-"""Every executor, with gangs that start fast."""
+"""Executors with gangs that start fast. `ray` needs a cluster, and has `test_ray.py`."""
 
 
-@pytest.fixture(params=sorted(EXECUTORS))
+@pytest.fixture(params=sorted(WITH_PROGRAMS))
 def executor(server_lane: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor]:
     with all_gone_in_the_end(WITH_PROGRAMS[request.param](), tmp_path) as made:
         yield made

@@ -16,7 +16,6 @@ from backend.executors.attempt_files import AttemptFiles, Piece
 from backend.executors.base import Ended, Ingest
 from backend.executors.local_files import LocalFiles
 from backend.executors.log_limit import BLOCK, LogLimit
-from backend.executors.registry import EXECUTORS
 from backend.lifecycle import Reason
 from engine.checkpoint.store import Kept, folder_name
 from engine.regular import NotRegularError
@@ -25,7 +24,7 @@ JOB = "a-job"
 MAKERS: dict[str, Callable[[Path], AbstractContextManager[AttemptFiles]]] = {
     "local": lambda directory: nullcontext(LocalFiles(str(directory))),
 }
-"""Of every executor: its files of the attempt that lies, on its machine, in this directory."""
+"""Of executors: its files of the attempt that lies, on its machine, in this directory."""
 END = Ended(status="failed", reason=Reason.PROCESS_FAILED, message="", ended_unix_ns=1, party="worker 1")
 
 
@@ -37,7 +36,7 @@ def place(tmp_path: Path) -> Path:
     return directory
 
 
-@pytest.fixture(params=sorted(EXECUTORS))
+@pytest.fixture(params=sorted(MAKERS))
 def files(request: pytest.FixtureRequest, place: Path) -> Iterator[AttemptFiles]:
     with MAKERS[request.param](place) as made:
         yield made

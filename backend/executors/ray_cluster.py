@@ -1,0 +1,175 @@
+"""A Ray cluster as the executor `ray` uses it: reserve nodes for a gang, start actors on them, ask these.
+
+Ray is imported with the first use: a server with another executor does without it. Everything of ours is in one
+namespace of Ray, and outlives the server: placement groups and actors are detached and have names.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from backend.executors.base import LaunchError
+from backend.executors.ray_node import Node
+from backend.executors.ray_verdict import Lost
+from backend.lifecycle import Reason
+from engine.errors import UserError
+
+NAMESPACE = "trainyard"
+PLACE_S = 10.0
+"""How long a gang may wait for its nodes. Our queue decides who is next, so nothing queues in Ray."""
+FIND_S = 5.0
+"""How long Ray may take to say what it has reserved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """Where one bundle of a placement group is."""
+
+    node: str
+    """Ray's id of the node."""
+    address: str
+
+
+class AwayError(RuntimeError):
+    """Somebody does not answer now, and may later."""
+
+
+class RayCluster:
+    """One cluster. Any thread may use it."""
+
+    def __init__(self, address: str | None) -> None:
+        """`address`: `HOST:PORT` of the cluster's head; None: of the cluster that this machine is a node of."""
+        self._address = address
+        self._lock = Lock()
+        self._made: Any = None
+
+    @property
+    def ray(self) -> Any:
+        """The library, connected. Raises UserError where it is not installed, or there is no cluster."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._connect()
+            return self._made
+
+    def _connect(self) -> Any:
+        try:
+            import ray  # noqa: PLC0415 - an extra, which takes a second to load
+        except ImportError as error:
+            remedy = "Install trainyard[ray], or choose the executor local"
+            raise UserError("executor", "ray", "Ray is not installed", remedy) from error
+        try:
+            ray.init(
+                address=self._address or "auto",
+                namespace=NAMESPACE,
+                log_to_driver=False,
+                configure_logging=False,
+                ignore_reinit_error=True,
+                logging_level=logging.WARNING,
+            )
+        except Exception as error:  # Ray has many kinds of its own, and of libraries that it uses
+            rule = f"no Ray cluster answers there to this machine: {_line(error)}"
+            remedy = "Start Ray on this machine (ray start), and give the address of the cluster's head"
+            raise UserError("ray_address", self._address, rule, remedy) from error
+        return ray
+
+    def reserve(self, name: str, bundles: list[dict[str, float]]) -> list[Spot]:
+        """Room for all bundles, as evenly spread over nodes as there is room, or none: raises LaunchError where
+        the cluster has not enough within PLACE_S."""
+        ray = self.ray
+        group = ray.util.placement_group(bundles, strategy="SPREAD", name=name, lifetime="detached")
+        if not group.wait(PLACE_S):
+            ray.util.remove_placement_group(group)
+            wanted = sum(bundle["CPU"] for bundle in bundles)
+            free = ray.available_resources().get("CPU", 0.0)
+            raise LaunchError(
+                f"the Ray cluster has no room for the gang: it wants {len(bundles)} times {bundles[0]['CPU']:g} CPU,"
+                f" {wanted:g} in all, and {free:g} are free after {PLACE_S:g} s. Add nodes, ask for fewer workers or"
+                " threads, or start this server with fewer --cpu-devices than the cluster has CPUs"
+            )
+        where = ray.util.placement_group_table(group)["bundles_to_node_id"]
+        addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
+        return [Spot(node=where[i], address=addresses[where[i]]) for i in range(len(bundles))]
+
+    def start(self, group: str, bundle: int, name: str) -> Any:
+        """The actor `name` in a bundle of the group."""
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: PLC0415
+
+        strategy = PlacementGroupSchedulingStrategy(self.ray.util.get_placement_group(group), bundle)
+        return self._actor(name, strategy)
+
+    def keeper(self, address: str) -> Any:
+        """The actor that answers for files on the node with this address. Raises AwayError where none has it."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
+
+        node = next((n for n in self._nodes() if n["NodeManagerAddress"] == address), None)
+        if node is None:
+            raise AwayError("the Ray cluster has no node with this address now")
+        strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        return self._actor(f"files-{node['NodeID']}", strategy, max_concurrency=4)
+
+    def _actor(self, name: str, strategy: Any, **options: Any) -> Any:
+        made = self.ray.remote(Node).options(
+            name=name,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            get_if_exists=True,
+            num_cpus=0,
+            max_restarts=0,
+            scheduling_strategy=strategy,
+            **options,
+        )
+        return made.remote()
+
+    def find(self, name: str) -> Any | None:
+        """The actor of this name; None where it has ended."""
+        try:
+            return self.ray.get_actor(name, namespace=NAMESPACE)
+        except ValueError:
+            return None
+
+    def ready(self, asked: Sequence[Any], timeout_s: float) -> set[Any]:
+        """Those of the questions that have an answer, within the time."""
+        if not asked:
+            return set()
+        done, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=timeout_s)
+        return set(done)
+
+    def answer(self, asked: Any, timeout_s: float) -> Any:
+        """The answer to a question; raises AwayError where none comes, and ActorDiedError of Ray's as it is."""
+        errors = self.ray.exceptions
+        try:
+            return self.ray.get(asked, timeout=timeout_s)
+        except (errors.GetTimeoutError, errors.ActorUnavailableError) as error:
+            raise AwayError(_line(error)) from error
+        except errors.RayTaskError as error:
+            raise error.cause from error
+
+    def lost(self, node: str, address: str) -> Lost:
+        """Why the actor on a node has ended that nobody of ours has told to."""
+        if any(one["NodeID"] == node for one in self._nodes()):
+            reason = Reason.SUPERVISOR_LOST
+            text = f"the actor on node {address} ended, and with it what it had started. {reason.remedy}"
+            return Lost(reason=reason, message=text)
+        reason = Reason.NODE_LOST
+        text = f"node {address} was lost: Ray has not heard from it for too long. {reason.remedy}"
+        return Lost(reason=reason, message=text)
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self.ray.nodes() if node["Alive"]]
+
+    def release(self, group: str, actors: Sequence[str]) -> None:
+        """End the actors, and what they have started, and free what was reserved. Twice is harmless."""
+        for name in actors:
+            if (actor := self.find(name)) is not None:
+                self.ray.kill(actor)
+        with suppress(ValueError):  # it is gone
+            self.ray.util.remove_placement_group(self.ray.util.get_placement_group(group))
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

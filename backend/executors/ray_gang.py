@@ -1,0 +1,109 @@
+"""What a handle of the executor `ray` says: an attempt's nodes, and by which names Ray knows what runs there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from backend.executors import files
+from backend.executors.base import Handle
+from backend.executors.ray_cluster import NAMESPACE, Spot
+from engine.errors import UserError
+from engine.launch import Launch, write_json
+from engine.plan.serde import from_plain
+
+NAME = "ray"
+RECORD = "ray.json"
+"""In the attempt's directory at the server: the handle's words, and nothing else of the attempt but how it ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One node of an attempt."""
+
+    node: str
+    """Ray's id of it."""
+    address: str
+    actor: str
+    """Name of the actor that runs the attempt's parties there."""
+    bundle: int
+    """Of the placement group: the one that the actor is in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayGang:
+    """An attempt on nodes of a cluster."""
+
+    directory: str
+    """At the server."""
+    namespace: str
+    group: str
+    """Name of the placement group."""
+    place: str
+    """The attempt's folder on every node, below the node's own."""
+    hosts: tuple[Host, ...]
+
+    @classmethod
+    def of(cls, handle: Handle) -> RayGang:
+        """Raises UserError for a handle of another executor, and for one that another version wrote."""
+        if handle.executor != NAME:
+            raise UserError(
+                "handle.executor",
+                handle.executor,
+                f"the executor `{NAME}` reads handles of its own only",
+                "Start the server with the executor that launched the attempt",
+            )
+        return from_plain(cls, handle.data)
+
+    @classmethod
+    def placed(cls, directory: Path, spots: list[Spot]) -> RayGang:
+        """One host for each address of the spots."""
+        group = group_of(directory)
+        hosts: dict[str, Host] = {}
+        for bundle, spot in enumerate(spots):
+            actor = f"{group}-{len(hosts)}"
+            host = Host(node=spot.node, address=spot.address, actor=actor, bundle=bundle)
+            hosts.setdefault(spot.address, host)
+        return cls(
+            directory=str(directory),
+            namespace=NAMESPACE,
+            group=group,
+            place=place_of(directory),
+            hosts=tuple(hosts.values()),
+        )
+
+    @classmethod
+    def read(cls, directory: Path) -> RayGang | None:
+        """The one that the server wrote down; None where nothing was launched."""
+        found = files.read(directory / RECORD)
+        return None if found is None else from_plain(cls, found)
+
+    def write(self) -> None:
+        write_json(Path(self.directory) / RECORD, json.loads(json.dumps(asdict(self))))
+
+    def handle(self) -> Handle:
+        return Handle(executor=NAME, data=json.loads(json.dumps(asdict(self))))
+
+
+def group_of(directory: Path) -> str:
+    """Name of the placement group of an attempt, known before it is made."""
+    return f"trainyard-{_short(directory)}"
+
+
+def place_of(directory: Path) -> str:
+    """The folder of the job, and of the attempt in it; two servers' do not meet."""
+    return f"{directory.parent.name}/{directory.name}-{_short(directory)}"
+
+
+def _short(directory: Path) -> str:
+    return hashlib.sha256(str(directory).encode()).hexdigest()[:16]
+
+
+def addresses_of(launch: Launch, spots: list[Spot]) -> tuple[str, ...]:
+    """Of each party: workers in the order of the spots, servers and devices beside them in turn. Empty where all live
+    at one address."""
+    if len({spot.address for spot in spots}) == 1:
+        return ()
+    return tuple(spots[party.index % len(spots)].address for party in launch.parties)
