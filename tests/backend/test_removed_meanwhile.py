@@ -16,6 +16,7 @@ from sqlalchemy import select
 from backend.access.rights import EVERYBODY, Caller
 from backend.db import Database
 from backend.db.models import Job, Secret, Webhook
+from backend.executors.local_files import LocalFiles
 from backend.schemas.people import RoleRequest, TokenRequest, UserRequest
 from backend.schemas.webhooks import WebhookRequest
 from backend.services.access import Access
@@ -65,7 +66,9 @@ class Servers:
         self.secrets = Secrets(database, vault)
         self.hooks = Webhooks(database, vault, ())
         self.planner = Held()
-        self.jobs = Jobs(database, cast(Planner, self.planner), Views(), secrets=self.secrets.check)
+        self.jobs = Jobs(
+            database, cast(Planner, self.planner), Views(), LocalFiles, secrets=self.secrets.check
+        )
 
     def let_in(self, name: str) -> Caller:
         self.people.add(UserRequest(name=name, role="member"))
