@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from engine.errors import UserError
 from engine.inputs.batch import Tensors, count
+from engine.user_code import place_of
 
 IGNORED = -100
 """In place of a target that does not count: padding behind a shorter sentence. Also cross_entropy's default."""
@@ -94,6 +95,7 @@ class UserLoss:
     def __init__(self, function: Callable[..., Any], entrypoint: str) -> None:
         self._function = function
         self._where = f"loss beside {entrypoint}"
+        self._place = place_of(function)
 
     def __call__(self, model: nn.Module, inputs: Tensors, targets: Tensors) -> BatchLoss:
         """See Task. Raises UserError where the function returns something else."""
@@ -114,7 +116,8 @@ class UserLoss:
         return BatchLoss(total, torch.as_tensor(correct) if isinstance(correct, int) else correct)
 
     def _refuse(self, rule: str) -> UserError:
-        return UserError("", self._where, rule, "Sum over samples; never take the mean")
+        at = f" ({self._place})" if self._place else ""
+        return UserError("", self._where, f"{rule}{at}", "Sum over samples; never take the mean")
 
 
 def _named(value: Any) -> str:
