@@ -6,7 +6,7 @@
         race = trainyard.race("job.yaml", strategies=["parameter-server", "p3"], rates=["100Mbit", "1Gbit"])
         print(race)                                  # who is fastest at which rate, and why
         race.to_pandas()                             # the same for pandas; `race.rows` where that is not installed
-        trainyard.compare(["019ac2f3", "019ac300"])  # jobs side by side
+        trainyard.compare("019ac2f3", "019ac300")    # jobs side by side
         trainyard.figure("019ac2f3...", "timeline").show()
 
 A server that asks for a token gets the one in TRAINYARD_TOKEN. `ranking` and `compare` take any beginning of an id
@@ -94,15 +94,15 @@ class Client(_Client):
         """A race as it stands, by its id."""
         return RaceTable.of(self.standings(ids.race_id(self, race)))
 
-    def compare(self, jobs: str | Sequence[str]) -> Table:
+    def compare(self, *jobs: str | Sequence[str]) -> Table:
         """Jobs side by side: time per step, waiting, throughput, accuracy, and the speed-up over the first one. Each
-        once."""
-        jobs = each(jobs)
-        if not jobs:
-            raise UserError("jobs", jobs, "there is nothing to compare", "Give the ids of jobs")
-        whole = [self.job(ids.job_id(self, text)) for text in jobs]
+        once, one after another or as a list."""
+        named = [text for given in jobs for text in each(given)]
+        if not named:
+            raise UserError("jobs", named, "there is nothing to compare", "Give the ids of jobs")
+        whole = [self.job(ids.job_id(self, text)) for text in named]
         if len({job.id for job in whole}) < len(whole):
-            raise UserError("jobs", jobs, "names a job twice", "Give each job once")
+            raise UserError("jobs", named, "names a job twice", "Give each job once")
         first = whole[0].id
         return jobs_table(
             [(job, self.summary(job.id, baseline=first if job.id != first else None)) for job in whole]

@@ -3,6 +3,7 @@ program or of PyTorch. No torch here."""
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,6 +69,14 @@ def where(error: BaseException, folders: Sequence[str | None]) -> str:
         if name := _within(frame.filename, homes):
             return _place(name, frame.lineno, frame.name, frame.line)
     return ""
+
+
+def place_of(function: object) -> str:
+    """File, line and name of a function that a user wrote, as `where` says them; "" for what is not written in Python,
+    or not in a folder that users' code was imported from."""
+    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    name = _within(code.co_filename, [Path(folder) for folder in FOLDERS]) if code is not None else ""
+    return _place(name, code.co_firstlineno, code.co_name, None) if name and code is not None else ""
 
 
 def _within(filename: str, homes: Sequence[Path]) -> str:

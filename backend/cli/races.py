@@ -13,7 +13,7 @@ from backend.cli.changes import change
 from backend.cli.errors import FAILURE, interrupted, reported, say
 from backend.cli.jobs import AsJson, File, Settings, Url, read_spec
 from backend.cli.progress import PLANNING, Lines, working
-from backend.cli.text import age, columns, out_json
+from backend.cli.text import age, columns, out_json, span
 from backend.client import Client
 from backend.race_rows import HEAD, rows_of
 from backend.rounding import SPEED_WORDS
@@ -236,13 +236,13 @@ def _table(items: Iterable[RaceSummary]) -> str:
 
 
 def how_far(race: RaceView) -> str:
-    """`running, round 2, 5 of 12 jobs ended, about 40 s left`; of one that waits, for what."""
+    """`running, round 2, 5 of 12 jobs ended, about 6 min left`; of one that waits, for what."""
     if race.waits is not None:
         return f"{race.waits}; {race.jobs_ended} of {race.jobs} jobs ended"
     text = f"{race.state}, round {race.round}, {race.jobs_ended} of {race.jobs} jobs ended"
     if race.jobs_failed:
         text += f", {race.jobs_failed} failed"
-    return text if race.left_s is None else f"{text}, about {race.left_s:.0f} s left"
+    return text if race.left_s is None else f"{text}, about {span(race.left_s)} left"
 
 
 def members_of(option: str, strategies: str | None, member: Sequence[str] | None) -> list[dict[str, Any]]:

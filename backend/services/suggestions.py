@@ -1,6 +1,7 @@
 """What to try next in a race: pure rules over its rankings, each with the figures that speak for it.
 
-In this order, at most MOST of them:
+Where everybody trains with one worker, and nothing travels, only this: two workers. Otherwise, in this order, at most
+MOST of them:
 
 1. Who has not raced, in this race while it runs, and afterwards in another one with all its members: p3, where workers
    wait and one layer holds much of the model, because then small layers wait behind a large one; p3+late-multiply,
@@ -31,6 +32,8 @@ LARGE = 0.3
 """A layer with this share of the model's bytes is a large one."""
 HIGHER = 4
 """So many times the highest rate is the next one to try."""
+IDLE = 0.01
+"""A port that is busy for a smaller share of the waits carries nothing of a gradient."""
 APART = 1.5
 """Two rates of which the higher one is less than so many times the other leave no room between them."""
 
@@ -60,6 +63,8 @@ def suggestions(
     ]
     if not fastest:
         return []
+    if (together := _together(spec, rankings)) is not None:
+        return [together]
     found = [
         _member(spec, fastest, largest, ended=ended),
         _machine(spec, rankings),
@@ -67,6 +72,20 @@ def suggestions(
         _rate(rankings, crossings),
     ]
     return [one for one in found if one is not None][:MOST]
+
+
+def _together(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
+    """A job without `cluster.workers` has one worker: then strategies race over a network that nobody uses."""
+    standings = [standing for one in rankings for standing in one.standings]
+    workers = {spec.job.cluster.workers if one.workers is None else one.workers for one in rankings}
+    if len(spec.members) < 2 or workers != {1} or any((one.port_busy or 0) >= IDLE for one in standings):
+        return None
+    first = rankings[0]
+    return Suggestion(
+        text="Race with 2 workers",
+        reason="one worker has nobody to exchange gradients with: nothing travels, whatever the strategy and the rate",
+        condition=Condition(rate=first.rate, workers=2, batch=first.batch),
+    )
 
 
 def _member(

@@ -124,7 +124,9 @@ def _explain(launch: Launch, index: int, error: BaseException) -> None:
     secrets = from_environment()  # what is cut first may keep a part of one, which nobody finds
     said = blotted(str(error), secrets)[:MOST_SAID]
     folders = [launch.job.model.directory, launch.job.data.directory]
-    if isinstance(error, UserError | TrainingError | PeerLost):  # these say already what to do
+    if isinstance(error, PeerLost):  # where a user's code waited for the peer is not what went wrong
+        message = said
+    elif isinstance(error, UserError | TrainingError):  # these say already what to do
         place = where(error, folders)
         message = f"{said} ({place})".lstrip() if place else said
     else:

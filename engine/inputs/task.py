@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from engine.errors import UserError
 from engine.inputs.batch import Tensors, count
+from engine.user_code import place_of
 
 IGNORED = -100
 """In place of a target that does not count: padding behind a shorter sentence. Also cross_entropy's default."""
@@ -96,6 +97,7 @@ class UserLoss:
         """Raises UserError for a function that cannot be called so."""
         self._function = function
         self._where = f"loss beside {entrypoint}"
+        self._place = place_of(function)
         try:
             form = inspect.signature(function)
         except ValueError:  # of some functions in C nobody knows
@@ -130,7 +132,8 @@ class UserLoss:
         return BatchLoss(total, torch.as_tensor(correct) if isinstance(correct, int) else correct)
 
     def _refuse(self, rule: str) -> UserError:
-        return UserError("", self._where, rule, "Sum over samples; never take the mean")
+        at = f" ({self._place})" if self._place else ""
+        return UserError("", self._where, f"{rule}{at}", "Sum over samples; never take the mean")
 
 
 def _named(value: Any) -> str:

@@ -56,7 +56,7 @@ def test_one_command_leads_from_ones_own_model_to_a_ranking(tmp_path: Path) -> N
     assert sum("ddp takes no part: " in line for line in lines) == len(RATES)
     assert "ddp takes no part" in told.stderr, "from the beginning"
     assert ("--lab lets them race here" in told.stderr) is (permitted() is None)
-    far = r"^running, round \d, \d+ of 12 jobs ended, about \d+ s left$"
+    far = r"^running, round \d, \d+ of 12 jobs ended, about \d+ (s|min) left$"
     assert re.search(far, told.stderr, re.MULTILINE), "nobody watches: lines say how far it is"
 
 

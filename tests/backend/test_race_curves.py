@@ -14,7 +14,7 @@ from backend.figures.registry import RACE_FIGURES, race_figure
 from backend.figures.request import THEMES, FigureRequest
 from backend.races.ranking import around
 from backend.races.spec import RaceSpec
-from backend.schemas.races import Limit, Ranking, Standing, Suggestion
+from backend.schemas.races import Condition, Limit, Ranking, Standing, Suggestion
 from backend.services.crossings import crossings
 from backend.services.curves import curves
 from backend.services.errors import Conflict
@@ -286,6 +286,18 @@ def test_more_rounds_are_suggested_where_a_difference_may_be_chance() -> None:
         (enough,) = next_of(race("p3", "ddp", rounds=rounds), close)
         assert enough.rounds == 3, "fewer prove nothing, and the headline names as many"
     assert next_of(spec, [ranking({}, {"p3": 10.0, "ddp": 10.05}, significant=False)]) == []
+
+
+def test_two_workers_are_suggested_where_one_has_nobody_to_talk_to() -> None:
+    alone = race("p3", "ddp", workers=[1], rates=["100Mbit"])
+    close = {"p3": 10.0, "ddp": 10.5}
+    condition = {"rate": "100Mbit", "workers": 1}
+    (found,) = next_of(alone, [ranking(condition, close, significant=False, port_busy=0.0)])
+    assert (found.text, found.condition) == ("Race with 2 workers", Condition(rate="100Mbit", workers=2))
+    (more,) = next_of(alone, [ranking(condition, close, significant=False, port_busy=0.5)])
+    assert more.rounds, "a server of its own is somebody to talk to"
+    (more,) = next_of(race("p3", "ddp", workers=[2]), [ranking({"workers": 2}, close, significant=False)])
+    assert more.rounds
 
 
 def test_another_rate_is_suggested_where_curves_cross_or_the_port_still_limits() -> None:

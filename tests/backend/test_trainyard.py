@@ -76,6 +76,7 @@ def test_jobs_are_compared_in_a_table(client: Client) -> None:
         client.compare([])
     with pytest.raises(UserError, match="names a job twice"):
         client.compare([first, second, first[:30]])
+    assert client.compare(first, second).rows == table.rows
 
 
 @pytest.mark.parametrize("missing", ["httpx", "pydantic", "typer"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from engine.errors import TrainingError, UserError
 from engine.inputs.batch import count, first, of_type, repeated, shape, shown
 from engine.inputs.build import MapStyleSource
+from engine.inputs.entrypoint import load_module
 from engine.inputs.reading import read
 from engine.inputs.source import TensorSource
 from engine.inputs.task import UserLoss, classification, weight
@@ -95,6 +97,13 @@ def test_a_loss_that_takes_something_else_is_named() -> None:
     ):
         UserLoss(lambda outputs, targets: outputs, "mine:build")
     UserLoss(lambda *everything, weight=1.0: everything, "mine:build")
+
+
+def test_a_loss_that_returns_something_else_is_named_with_its_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "vector.py").write_text("\n\ndef loss(model, inputs, targets):\n    return inputs, None\n")
+    loss = UserLoss(load_module("vector:build", str(tmp_path), "model").loss, "vector:build")
+    with pytest.raises(UserError, match=r"not a real scalar tensor \(vector\.py, line 3, in loss\)"):
+        loss(nn.Identity(), torch.ones(2), torch.ones(2))
 
 
 def test_a_loss_of_which_nothing_can_be_learned_is_named() -> None:

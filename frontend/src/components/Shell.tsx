@@ -31,7 +31,9 @@ export function Shell() {
   const pages = useRef<HTMLDivElement>(null);
   const { role, asked } = useWho();
   const people = { to: "/people", label: role === "admin" ? "People" : "Tokens" } as const;
-  const shown = [...PAGES, ...(may(role, "member") ? [LAUNCH] : []), ...(asked ? [people] : [])];
+  // Where nobody is asked, everybody is an admin, and the page has webhooks, secrets and what was done.
+  const others = asked || role === "admin" ? [people] : [];
+  const shown = [...PAGES, ...(may(role, "member") ? [LAUNCH] : []), ...others];
   // In large letters not all pages fit beside one another.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another page is the reason to look again
   useEffect(() => {

@@ -69,7 +69,7 @@ export function RacesPage() {
             <Table.Thead>
               <Table.Tr>
                 <Table.Th>Race</Table.Th>
-                <Table.Th w={150}>State</Table.Th>
+                <Table.Th w={180}>State</Table.Th>
                 <Table.Th>Members</Table.Th>
                 <Table.Th>Model</Table.Th>
                 <Table.Th className="ty-right">Jobs ended</Table.Th>
