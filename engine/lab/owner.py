@@ -1,7 +1,9 @@
-"""Names that say whose they are: `trainyard-<run>-<pid>.<start>-<part>`; what a dead owner left is removed.
+"""Names that say whose they are: `trainyard-<run>-<pid>.<start>.<view>-<part>`; what a dead owner left is removed.
 
 <pid> and <start> (clock ticks since boot, field 22 of /proc/<pid>/stat) tell a process apart from a later one
-with the same number. The name is all there is: nothing else could be lost or be half written.
+with the same number. <view> is the PID namespace that has this number: who lives in another one, as in a container, may
+see the same network namespaces, but not their owners, and must not take these for dead. The name is all there is:
+nothing else could be lost or be half written.
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ from engine.lab import namespace
 from engine.lab.namespace import LabError
 
 PREFIX = "trainyard"
-_NAME = re.compile(rf"^{PREFIX}-.+-(\d+)\.(\d+)-(sw|h\d+)$")
+_NAME = re.compile(rf"^{PREFIX}-.+-(\d+)\.(\d+)(?:\.(\d+))?-(sw|h\d+)$")
+"""Earlier versions' have no view."""
 _MOST_CHARACTERS = 100
 
 
 def stem(run: str) -> str:
     """The names of `run`'s namespaces begin with it: the run as far as it can be written, and its owner, us."""
     written = re.sub(r"[^A-Za-z0-9_.]+", "-", run).strip("-.")[:_MOST_CHARACTERS] or "run"
-    return f"{PREFIX}-{written}-{os.getpid()}.{_start_ticks(os.getpid())}"
+    return f"{PREFIX}-{written}-{os.getpid()}.{_start_ticks(os.getpid())}.{_view()}"
 
 
 def sweep() -> list[str]:
@@ -49,9 +52,11 @@ def sweep() -> list[str]:
 
 
 def owned() -> Iterator[tuple[str, tuple[int, int]]]:
-    """Every namespace of a lab, and its owner: process id and start time in clock ticks."""
+    """Every namespace of a lab whose owner would be seen here, and the owner: process id and start time in clock
+    ticks."""
+    view = str(_view())
     for name in namespace.names():
-        if match := _NAME.match(name):
+        if (match := _NAME.match(name)) and match[3] in (None, view):
             yield name, (int(match[1]), int(match[2]))
 
 
@@ -63,6 +68,11 @@ def remove(names: list[str]) -> None:
     left = sorted(set(names) & set(namespace.names()))
     if left:
         raise LabError(f"network namespaces could not be removed: {', '.join(left)}")
+
+
+def _view() -> int:
+    """The PID namespace in which we have our process id."""
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def _start_ticks(pid: int) -> int | None:

@@ -215,6 +215,9 @@ def test_what_a_killed_owner_left_is_removed_by_the_next_lab() -> None:
     orphan = Lab(owner.stdout.readline().strip(), [Link(), Link()])
     sweep()
     assert len(of_lab(orphan)) == 3, "its owner lives"
+    apart = ["unshare", "--pid", "--fork", "--mount-proc"]
+    subprocess.run([*apart, sys.executable, "-c", "from engine.lab import sweep; sweep()"], check=True)
+    assert len(of_lab(orphan)) == 3, "who does not see its owner does not know that it lives"
     guest = Guest(orphan, 0, stay)
     assert guest.pipe.recv() == "here"
     owner.send_signal(signal.SIGKILL)
