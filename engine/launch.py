@@ -54,6 +54,8 @@ _NOT_TRAINED = frozenset(
     {"name", "baseline", "retry", "priority", "duration_s", "telemetry", "evaluation", "checkpoint", "faults"}
 )
 """Of a job: what changes nothing of what is trained."""
+_WHERE = frozenset({"nodes", "mixed_gpus"})
+"""Of its cluster: which devices it may have, likewise."""
 REPLAY = "replay"
 """The device of a rehearsal's workers: they wait as long as their profile says (`engine/replay/device.py`)."""
 
@@ -193,6 +195,7 @@ class Launch:
         """The job's checkpoints."""
         plain = to_plain(self.job)
         said = {name: value for name, value in plain.items() if name not in _NOT_TRAINED}
+        said["cluster"] = {name: value for name, value in said["cluster"].items() if name not in _WHERE}
         whole = json.dumps([self.model.checksum, to_plain(self.plan), said], sort_keys=True)
         return Store(
             self.checkpoint_folder,

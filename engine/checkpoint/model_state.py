@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from engine.errors import TrainingError
+from engine.errors import TrainingError, UserError
 
 
 class Built:
@@ -54,6 +54,25 @@ def described(model: nn.Module) -> str:
             "training": {name: module.training for name, module in model.named_modules()},
         }
     )
+
+
+def check_buffers(model: nn.Module, said: str, values: Mapping[str, Tensor]) -> None:
+    """Raises UserError where a model of another job, which `described` said of, has other buffers than this one as it
+    was built, or some in modules that this one does not have. `values`: of those, by their first names."""
+    wanted: dict[str, tuple[str | None, bool]] = json.loads(said)["buffers"]
+    modules = {name for name, _ in model.named_modules()}
+    built = {name: held for name, _, _, held in _buffers(model)}
+    for name in sorted(built.keys() | wanted.keys()):
+        first = wanted.get(name, (None, False))[0]
+        there, here = None if first is None else values[first], built.get(name)
+        other = here is not None and (there is None or (there.shape, there.dtype) != (here.shape, here.dtype))
+        if other or name.rpartition(".")[0] not in modules:
+            rule = f"the buffer {name} is {_form(there)} there and {_form(here)} here"
+            raise UserError("checkpoint.start.job", name, rule, "Name a job with the same model")
+
+
+def _form(held: Tensor | None) -> str:
+    return "missing" if held is None else f"{str(held.dtype).removeprefix('torch.')} {list(held.shape)}"
 
 
 @torch.no_grad()

@@ -48,12 +48,12 @@ class Going:
         self._said_s = self._heard_s = clock()
 
     def last_s(self) -> float:
-        """When another worker was last heard to go on, on the monotonic clock."""
+        """When a worker, this one included, was last heard to go on, on the monotonic clock."""
         return self._heard_s
 
     def begins(self, step: int) -> None:
         """This worker has done all steps before `step`."""
-        now = self._clock()
+        now = self._heard_s = self._clock()  # a shard beside this worker waits for it, too
         if now - self._said_s < self._every_s:
             return
         self._said_s = now

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import subprocess
 import sys
 
-from engine.checkpoint.start import START_SAYS
+from engine.checkpoint.start import begun_step
 from engine.errors import UserError
 from engine.launch import Launch
-from engine.regular import read_regular
 
-_MOST_BYTES = 2**16
 logger = logging.getLogger(__name__)
 
 
@@ -30,8 +29,9 @@ def begin(launch: Launch) -> None:
 
 def _start(launch: Launch) -> int:
     """Put together what the job begins with, unless an earlier attempt has: the other job may be gone since."""
-    says = launch.checkpoint_folder / START_SAYS
-    if not says.exists():
+    step = begun_step(launch.checkpoint_folder)
+    if step is None:
+        logger.info("what the job begins with is put together")
         # A process of its own: who starts the gang loads no torch.
         done = subprocess.run(
             [sys.executable, "-m", "engine.runtime.start", str(launch.directory)],
@@ -41,15 +41,21 @@ def _start(launch: Launch) -> int:
             check=False,
         )
         if done.returncode:
-            raise _refusal(done.stderr)
-    return int(json.loads(read_regular(says, _MOST_BYTES, root=launch.checkpoint_folder))["step"])
+            raise _refusal(done)
+        step = begun_step(launch.checkpoint_folder)
+        assert step is not None
+    return step
 
 
-def _refusal(said: str) -> Exception:
+def _refusal(done: subprocess.CompletedProcess[str]) -> Exception:
     """Of the last line on the process's standard error."""
-    last = said.strip().rpartition("\n")[2]
+    last = done.stderr.strip().rpartition("\n")[2]
     try:
         found = json.loads(last)
         return UserError(found["field"], found["value"], found["rule"], found["remedy"])
     except (ValueError, KeyError, TypeError):
-        return RuntimeError(f"the checkpoint that the job begins with could not be put together: {last}")
+        why = last
+        if done.returncode < 0:
+            why = f"{signal.Signals(-done.returncode).name} ended the process that did it, which holds the model and"
+            why += " what the optimizer keeps of it in memory"
+        return RuntimeError(f"the checkpoint that the job begins with could not be put together: {why}")

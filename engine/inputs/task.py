@@ -99,8 +99,8 @@ class UserLoss:
         self._where = f"loss beside {entrypoint}"
         self._place = place_of(function)
         try:
-            form = inspect.signature(function)
-        except ValueError:  # of some functions in C nobody knows
+            form = inspect.signature(function, follow_wrapped=False)  # a wrapper may give more arguments
+        except (TypeError, ValueError):  # of some functions in C nobody knows
             return
         try:
             form.bind(None, None, None)

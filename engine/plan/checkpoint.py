@@ -24,8 +24,8 @@ class StartSpec:
     job: str
     """The id of the job with whose checkpoint this one begins. Both have the same model and the same optimizer."""
     step: int | None = None
-    """The step of that checkpoint, with which this job goes on: its schedule and its data are where they are there
-    after so many steps. Left out: the newest one when the first attempt begins."""
+    """The step of that checkpoint, with which this job goes on: its schedule and its data are where they are after so
+    many steps of its own. Left out: the newest one when the first attempt begins."""
 
     def __post_init__(self) -> None:
         if not self.job:

@@ -8,7 +8,9 @@ from engine.plan.checkpoint import StartSpec
 from engine.plan.consistency import drifts, trains_alone, unwaited
 from engine.plan.description import ModelDescription
 from engine.plan.job import JobSpec
+from engine.plan.optimizers import state_of
 from engine.plan.plan import Plan, Wrapper
+from engine.plan.updates import OptimizerSpec
 
 _WITHOUT = "Leave checkpoint.every_steps and checkpoint.every_seconds out"
 
@@ -61,6 +63,16 @@ def check_fits(source: tuple[JobSpec, ModelDescription], begins: tuple[JobSpec, 
     if ours.optimizer.name != name:
         rule = f"that job's optimizer is {name}, whose state means nothing to another one"
         raise UserError("optimizer.name", ours.optimizer.name, rule, f"Use {name}, or name another job")
+    for parameter in now:
+        kept, needed = (set(_slots(job.optimizer, parameter)) for job in (theirs, ours))
+        if needed - kept:
+            rule = f"{name} keeps {', '.join(sorted(needed - kept))} of {parameter} here, and did not there"
+            remedy = "Use that job's options, or name another job"
+            raise UserError("optimizer.options", ours.optimizer.options, rule, remedy)
+
+
+def _slots(spec: OptimizerSpec, parameter: str) -> tuple[str, ...]:
+    return state_of(spec.name, spec.options_of(parameter)) or ()
 
 
 def _form(found: tuple[str, tuple[int, ...]] | None) -> str:

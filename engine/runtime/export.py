@@ -107,7 +107,7 @@ class SavedCut:
         tensors = nested(
             {
                 PARAMETER: first.under(PARAMETER),
-                BUFFER: {name: averaged[name] for name in first.under(BUFFER)},
+                BUFFER: {name: averaged.get(name, held) for name, held in first.under(BUFFER).items()},
                 OPTIMIZER: optimizer,
             }
         )

@@ -160,8 +160,11 @@ class Begun:
         _give_parameters(self._found, model)
 
     def give_buffers(self, model: nn.Module) -> None:
-        """As `Saved` does, but the average over the other job's workers."""
-        model_state.give_buffers(model, self._found.texts[MODEL], self._found.under(BUFFER))
+        """As `Saved` does, but the average over the other job's workers. Raises UserError where the model has other
+        buffers than that job's."""
+        values, said = self._found.under(BUFFER), self._found.texts[MODEL]
+        model_state.check_buffers(model, said, values)
+        model_state.give_buffers(model, said, values)
 
     def give(self, held: Held) -> None:
         """Before any message has come."""
@@ -173,10 +176,10 @@ class Begun:
             each.load({}, self.step)
 
     def begin(self, first: int, model: nn.Module, device: torch.device, recorder: Noting) -> Done:
-        """The last thing before training. Random numbers are those that the worker has been given."""
+        """The last thing before training. Random numbers are those that the worker has been given; what is frozen, and
+        which modules are in evaluation mode, is as this job's builder made it."""
         if self._first:
             recorder.metric(RESUMED, self.step, self.step)
-        model_state.give_modes(model, self._found.texts[MODEL])
         samples = json.loads(self._found.texts[DONE])["samples"]
         print(f"training goes on from another job's checkpoint of step {self.step}", flush=True)
         self._found.close()

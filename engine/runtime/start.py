@@ -5,7 +5,7 @@
 It writes one file beside the job's own checkpoints, with whole tensors, whatever the other job's workers, servers and
 slices were. Later attempts begin with the same file, so the other job may be removed. A process of its own, because who
 starts a gang loads no torch. Memory: the model, its optimizer's state, and of each worker its buffers. On an error
-nothing is left; it is the last line on standard error, as JSON.
+there is no such file; it is the last line on standard error, as JSON.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import tempfile
 from pathlib import Path
 
 from engine.checkpoint import part as parts
-from engine.checkpoint.start import START, START_SAYS, Start
+from engine.checkpoint.start import START, STEP, Start
 from engine.checkpoint.store import kept
 from engine.errors import UserError
 from engine.launch import Launch
 from engine.plan.checkpoint_rules import check_fits
-from engine.regular import write_whole
 from engine.runtime.export import SavedCut
 
 _FIELD = "checkpoint.start"
@@ -38,17 +37,22 @@ def put_together(launch: Launch) -> None:
         whole = SavedCut(source, step).whole()
     except UserError as error:
         raise UserError(f"{_FIELD}.step", step, error.rule, error.remedy) from None
+    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+        rule = f"that checkpoint cannot be read (the other job may have removed it meanwhile): {error!r}"
+        raise UserError(
+            f"{_FIELD}.step", step, rule, "Name another one, or let that job keep more"
+        ) from error
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    whole.texts[STEP] = str(step)
     with tempfile.TemporaryDirectory(dir=folder) as beside:
         parts.write(whole, Path(beside) / START)
         (Path(beside) / START).replace(folder / START)
-    write_whole(folder / START_SAYS, json.dumps({"step": step}).encode(), sync=True)
 
 
 def _source(start: Start) -> Launch:
     try:
         return Launch.read(start.directory)
-    except (OSError, ValueError, KeyError) as error:
+    except (KeyError, OSError, TypeError, ValueError) as error:
         rule = f"the files of that job's attempt in {start.directory} cannot be read: {error}"
         raise UserError(
             f"{_FIELD}.job", str(start.directory), rule, "Name a job that is still there"

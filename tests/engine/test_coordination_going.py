@@ -47,6 +47,9 @@ def test_all_hear_of_one_that_goes_on_but_not_at_each_step() -> None:
         "worker 2 tells worker 0, which tells the others"
     )
     assert [each.last_s() for each in workers] == [10.0, 10.0, 10.0]
+    now[0] = 11.0
+    workers[0].begins(5)
+    assert workers[0].last_s() == 11.0, "a shard beside a slow worker waits for it"
 
 
 def test_who_has_done_all_steps_names_the_others_once_nobody_goes_on() -> None:

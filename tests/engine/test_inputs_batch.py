@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,10 @@ def test_a_loss_that_takes_something_else_is_named() -> None:
     ):
         UserLoss(lambda outputs, targets: outputs, "mine:build")
     UserLoss(lambda *everything, weight=1.0: everything, "mine:build")
+
+    def weighted(model: nn.Module, inputs: Tensor, targets: Tensor, weights: Tensor) -> None: ...
+
+    UserLoss(wraps(weighted)(lambda model, inputs, targets: None), "mine:build")
 
 
 def test_a_loss_that_returns_something_else_is_named_with_its_file_and_line(tmp_path: Path) -> None:

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine import launch as launches
+from engine.checkpoint.model_state import check_buffers, described
 from engine.checkpoint.start import START, Start
 from engine.errors import UserError
 from engine.launch import Launch
 from engine.plan.checkpoint import CheckpointSpec
+from engine.plan.checkpoint_rules import check_fits
 from engine.plan.job import JobSpec
 from engine.runtime.start import put_together
 from tests.jobs import RESIDENTS, Run, describe, job, plan_of
@@ -170,6 +172,28 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     short = attempt(spec_of(RING, 1, checkpoint=asked, steps=HALF), tmp_path / "second" / "1", start)
     assert "training.steps" in short.end.reason
     assert "Let it have more" in short.end.reason
+
+
+def test_an_optimizer_that_keeps_more_is_refused() -> None:
+    theirs, ours = spec_of(RING, 1, ADAM), spec_of(RING, 1, {**ADAM, "options": {"amsgrad": True}})
+    with pytest.raises(UserError, match=r"keeps max_exp_avg_sq of .* here, and did not there"):
+        check_fits((theirs, describe(theirs)), (ours, describe(ours)))
+    check_fits((ours, describe(ours)), (theirs, describe(theirs)))
+
+
+def test_a_model_with_other_buffers_is_refused() -> None:
+    def masked(size: int, *, name: str = "mask") -> nn.Module:
+        model = nn.Linear(2, 2)
+        model.register_buffer(name, torch.ones(size))
+        return model
+
+    there = masked(4)
+    said, values = described(there), dict(there.named_buffers())
+    check_buffers(masked(4), said, values)
+    check_buffers(nn.Linear(2, 2), said, values)  # forward registers it
+    for here in (masked(5), masked(4, name="other")):
+        with pytest.raises(UserError, match=r"the buffer (mask|other) is .* there and float32 \[[45]\] here"):
+            check_buffers(here, said, values)
 
 
 @pytest.mark.parametrize(
