@@ -209,7 +209,8 @@ class RayExecutor(Executor):
             return None
         try:
             outcome = self._cluster.answer(self._asked.pop(gang.group), ASK_S)
-        except (AwayError, self._cluster.ray.exceptions.RayActorError):
+        except Exception as error:  # whatever it is: the drain tries again, and the gang has ended
+            logger.warning("the telemetry of %s is not sealed: %r", gang.directory, error)
             return False
         if outcome is not None and not outcome.sealed:
             logger.warning("the telemetry of %s is not sealed: %s", gang.directory, outcome.problem)

@@ -36,7 +36,9 @@ class RayFiles(AttemptFiles):
         return str(self._directory)
 
     def there(self) -> bool:
-        return any(self._ask(host, "there") for host in self._hosts())
+        # All are asked: what is deleted on one node must not be left on another that is away.
+        said = [self._ask(host, "there") for host in self._hosts()]
+        return any(said)
 
     def reachable(self) -> bool:
         try:
@@ -45,15 +47,13 @@ class RayFiles(AttemptFiles):
             return False
 
     def size(self, name: str) -> int | None:
-        sizes = (self._ask(host, "size", name) for host in self._hosts())
-        return next((size for size in sizes if size is not None), None)
+        return next((size for size in self._found("size", name) if size is not None), None)
 
     def read(self, name: str, offset: int, most: int) -> Piece:
-        for host in self._hosts():
-            with suppress(FileNotFoundError):
-                found: Piece = self._ask(host, "read", name, offset, most)
-                return found
-        raise FileNotFoundError(f"{self._directory}: no node has {name}")
+        piece: Piece | None = next(self._found("read", name, offset, most), None)
+        if piece is None:
+            raise FileNotFoundError(f"{self._directory}: no node has {name}")
+        return piece
 
     def write(self, name: str, content: bytes) -> None:
         hosts = self._hosts()
@@ -96,8 +96,7 @@ class RayFiles(AttemptFiles):
         return []  # a job with some is refused
 
     def ended_steps(self) -> int | None:
-        steps = (self._ask(host, "ended_steps") for host in self._hosts())
-        return next((found for found in steps if found is not None), None)
+        return next((found for found in self._found("ended_steps") if found is not None), None)
 
     @contextmanager
     def local(self, step: int | None) -> Iterator[Path]:
@@ -116,6 +115,20 @@ class RayFiles(AttemptFiles):
                 file.seek(piece.offset)
                 file.write(piece.content)
                 piece = self.read(name, piece.next_offset, _PIECE)
+
+    def _found(self, method: str, *arguments: Any) -> Iterator[Any]:
+        """What each node answers that has what is asked for. One that is away hides nothing of the others: its error is
+        raised once all have been asked."""
+        away = None
+        for host in self._hosts():
+            try:
+                yield self._ask(host, method, *arguments)
+            except FileNotFoundError:
+                continue
+            except FilesAwayError as error:
+                away = away or error
+        if away is not None:
+            raise away
 
     def _hosts(self) -> tuple[Host, ...]:
         gang = RayGang.read(self._directory)

@@ -29,6 +29,8 @@ from engine.telemetry.uploader import UploadEnd, Uploader
 
 FOLDER = "TRAINYARD_NODE_DIR"
 """The variable of a node's environment that says where attempts' files lie on it."""
+_QUESTIONS = frozenset({"there", "reachable", "size", "read", "write", "remove", "ended_steps"})
+"""Of `AttemptFiles`, that a server asks."""
 _MOST_BYTES = 100_000
 _SEAL_S = 10.0
 
@@ -102,6 +104,8 @@ class Node:
 
     def ask_files(self, place: str, method: str, *arguments: Any) -> Any:
         """One question of `AttemptFiles`."""
+        if method not in _QUESTIONS:
+            raise ValueError(f"{method} is no question of an attempt's files")
         return getattr(LocalFiles(str(directory(place))), method)(*arguments)
 
     def send(self, place: str, url: str, timeout_s: float) -> UploadEnd | None:
@@ -125,7 +129,9 @@ class Node:
 
 
 def directory(place: str) -> Path:
-    """Of an attempt, on this node."""
+    """Of an attempt, on this node. Raises ValueError for a place that is not below the node's folder."""
+    if Path(place).is_absolute() or ".." in Path(place).parts:
+        raise ValueError(f"{place!r} is no attempt's place")
     return Path(os.environ.get(FOLDER) or Path.home() / ".local/share/trainyard-node") / place
 
 
