@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from backend.client import Client
+from tests.backend.executor_attempts import until
 from tests.backend.held_jobs import NEVER, held_spec, let_go
 from tests.backend.job_specs import job_spec, unlucky_spec
 from tests.backend.live_server import LiveServer
@@ -101,13 +102,19 @@ def test_a_speed_up_with_a_caveat_is_marked_and_says_why(page: Page, recorded: l
     marked = row.get_by_role("link", name="1.50x*")
     expect(row.get_by_role("img", name="per iteration")).to_be_visible()
     marked.focus()
-    expect(page.get_by_role("tooltip", name=caveat)).to_be_visible()
+    tooltip = page.get_by_role("tooltip", name=caveat)
+
+    def explained() -> bool:
+        """Out of sight it is explained to nobody, and the page may grow meanwhile."""
+        marked.scroll_into_view_if_needed()
+        return tooltip.is_visible()
+
+    until(explained, "the tooltip")
     marked.hover()
     page.mouse.move(0, 0)  # as what lies under a pointer does where the page grows
     expect(page.get_by_test_id("figure-race")).to_have_attribute("data-drawn", "true")
     expect(marked).to_be_focused()
-    marked.scroll_into_view_if_needed()  # out of sight it is explained to nobody
-    expect(page.get_by_role("tooltip", name=caveat)).to_be_visible()
+    until(explained, "the tooltip")
     page.unroute_all(behavior="wait")  # an answer that is still on its way has a page to come to
 
 
