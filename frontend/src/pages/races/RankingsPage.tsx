@@ -28,6 +28,7 @@ import { NextSteps } from "./NextSteps";
 import { RaceBadge } from "./RaceBadge";
 import { RaceFigure } from "./RaceFigure";
 import { RankingTable } from "./RankingTable";
+import { useEndedFigures } from "./useEndedFigures";
 
 const route = getRouteApi("/races/$raceId");
 
@@ -39,6 +40,7 @@ export function RankingsPage() {
   const who = useWho();
   const found = useQuery(rankingsQuery(raceId));
   const race = found.data;
+  useEndedFigures(race);
   usePageTitle(race ? `${race.state === "running" ? "● " : ""}${race.name}` : "Race");
   if (found.error) return <NotShown what="race" error={found.error} onRetry={() => void found.refetch()} />;
   if (!race) return <Skeleton height={300} />;
