@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from backend.executors.attempt_files import AttemptFiles
 from backend.lifecycle import Outcome, Reason
+from engine.errors import UserError
 from engine.launch import Launch
 
 NO_SECRETS: Mapping[str, str] = MappingProxyType({})
@@ -43,6 +44,16 @@ class Handle:
     """Name of the executor that made it; no other can read it."""
     data: dict[str, Any]
     """That executor's own words, in JSON's types: the database keeps them, and nobody else reads them."""
+
+    def check_is_of(self, executor: str) -> None:
+        """Raises UserError where another executor has launched the attempt."""
+        if self.executor != executor:
+            raise UserError(
+                "handle.executor",
+                self.executor,
+                f"the executor `{executor}` reads handles of its own only",
+                "Start the server with the executor that launched the attempt",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

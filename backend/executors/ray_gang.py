@@ -10,7 +10,6 @@ from pathlib import Path
 from backend.executors import files
 from backend.executors.base import Handle
 from backend.executors.ray_cluster import NAMESPACE, Spot
-from engine.errors import UserError
 from engine.launch import Launch, write_json
 from engine.plan.serde import from_plain
 
@@ -48,13 +47,7 @@ class RayGang:
     @classmethod
     def of(cls, handle: Handle) -> RayGang:
         """Raises UserError for a handle of another executor, and for one that another version wrote."""
-        if handle.executor != NAME:
-            raise UserError(
-                "handle.executor",
-                handle.executor,
-                f"the executor `{NAME}` reads handles of its own only",
-                "Start the server with the executor that launched the attempt",
-            )
+        handle.check_is_of(NAME)
         return from_plain(cls, handle.data)
 
     @classmethod

@@ -25,13 +25,7 @@ class Supervised:
     @classmethod
     def of(cls, handle: Handle) -> Supervised:
         """Raises UserError for a handle of another executor, and for one that another version wrote."""
-        if handle.executor != NAME:
-            raise UserError(
-                "handle.executor",
-                handle.executor,
-                f"the executor `{NAME}` reads handles of its own only",
-                "Start the server with the executor that launched the attempt",
-            )
+        handle.check_is_of(NAME)
         words = dict(handle.data)
         directory = words.pop("directory", None)
         if not isinstance(directory, str):
