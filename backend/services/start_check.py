@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
+from backend.db import Database
 from backend.db.models import Job
+from backend.executors.attempt_files import FilesOf
 from backend.scheduler.started_with import directories
 from backend.services.plans import Planned
 from backend.services.stored import planned_of
-from engine.checkpoint.store import kept
 from engine.errors import UserError
-from engine.launch import CHECKPOINTS
+from engine.plan.checkpoint import StartSpec
 from engine.plan.checkpoint_rules import check_fits
 
 _FIELD = "checkpoint.start"
 
 
-def check_start(session: Session, planned: Planned) -> None:
-    """Whether that is there, is one of the same model and optimizer, and has the checkpoint now. Raises UserError."""
+def check_start(database: Database, planned: Planned, files: FilesOf) -> None:
+    """Whether that is there, is one of the same model and optimizer, and has the checkpoint now. Raises UserError, and
+    FilesAwayError where the machine with its files cannot be asked. No transaction waits for the files."""
     start = planned.spec.checkpoint.start
     if start is None:
         return
-    job = session.get(Job, start.job)
-    if job is None:
-        raise UserError(f"{_FIELD}.job", start.job, "no such job", "Give the id of a job, or leave it out")
-    other = planned_of(job)
+    with database.read() as session:
+        other = planned_of(_job(session, start))
+        attempts = directories(session, start.job)
     check_fits((other.spec, other.description), (planned.spec, planned.description))
-    attempts = directories(session, start.job)
-    steps = [one.step for one in kept(attempts[-1].parent / CHECKPOINTS)] if attempts else []
+    steps = [one.step for one in files(attempts[0]).checkpoints()] if attempts else []
     if not steps:
         rule = "that job has no checkpoint that this server sees"
         raise UserError(f"{_FIELD}.job", start.job, rule, "Name a job with one, or wait until it has one")
@@ -40,3 +40,16 @@ def check_start(session: Session, planned: Planned) -> None:
     if total is not None and total <= begins:
         rule = f"the checkpoint that the job begins with was made after {begins} steps"
         raise UserError("training.steps", total, rule, "Let it have more, or name an earlier step")
+
+
+def check_start_there(session: Session, start: StartSpec | None) -> None:
+    """Whether the other job is still there. Raises UserError."""
+    if start is not None:
+        _job(session, start)
+
+
+def _job(session: Session, start: StartSpec) -> Job:
+    job = session.get(Job, start.job)
+    if job is None:
+        raise UserError(f"{_FIELD}.job", start.job, "no such job", "Give the id of a job, or leave it out")
+    return job
