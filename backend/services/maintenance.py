@@ -144,10 +144,14 @@ class Maintenances:
 def _check_changes_something(session: Session, asked: Maintenance) -> None:
     for row in session.scalars(select(Maintenance).where(snapshot.goes_on(asked.begins_unix_ns))):
         if _covers(row, asked):
-            until = "" if row.ends_unix_ns is None else f" until {moment(row.ends_unix_ns):%Y-%m-%d %H:%M} UTC"
+            until = (
+                "" if row.ends_unix_ns is None else f" until {moment(row.ends_unix_ns):%Y-%m-%d %H:%M} UTC"
+            )
             which = ", ".join(asked.devices or ()) or asked.node or "all of this server"
             rule = f"maintenance {row.id} keeps that out of use{until} already"
-            raise UserError("node" if asked.node else "devices", which, rule, f"End maintenance {row.id} first")
+            raise UserError(
+                "node" if asked.node else "devices", which, rule, f"End maintenance {row.id} first"
+            )
 
 
 def _covers(row: Maintenance, asked: Maintenance) -> bool:
