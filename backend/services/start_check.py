@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from backend.db import Database
@@ -15,6 +16,8 @@ from engine.plan.checkpoint import StartSpec
 from engine.plan.checkpoint_rules import check_fits
 
 _FIELD = "checkpoint.start"
+_ENOUGH = 8
+"""Characters of an id by which somebody may mean a job."""
 
 
 def check_start(database: Database, planned: Planned, files: FilesOf) -> None:
@@ -51,5 +54,8 @@ def check_start_there(session: Session, start: StartSpec | None) -> None:
 def _job(session: Session, start: StartSpec) -> Job:
     job = session.get(Job, start.job)
     if job is None:
-        raise UserError(f"{_FIELD}.job", start.job, "no such job", "Give the id of a job, or leave it out")
+        like = select(Job.id).where(Job.id.startswith(start.job, autoescape=True)).limit(2)
+        found = session.scalars(like).all() if len(start.job) >= _ENOUGH else []
+        whole = f"the whole id: {found[0]}" if len(found) == 1 else "the id of a job, or leave it out"
+        raise UserError(f"{_FIELD}.job", start.job, "no such job", f"Give {whole}")
     return job

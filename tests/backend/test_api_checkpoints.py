@@ -119,6 +119,7 @@ def test_a_job_may_begin_with_a_checkpoint_that_another_has(api: TestClient, tmp
         return str(answer.json()["detail"])
 
     assert "no such job" in refused("nobody")
+    assert f"Give the whole id: {posted.job_id}" in refused(posted.job_id[:13])
     assert "has no checkpoint that this server sees" in refused()
     meeting = Meeting(Nowhere(), rank=0, workers=1, shards=(), deadline_s=1)
     cuts = WorkerCuts(launch, 0, nn.Linear(2, 3), Held(), torch.device("cpu"), 9, meeting)
