@@ -234,6 +234,8 @@ class Telemetry:
                 iteration_ms=milliseconds(progress.iteration_ns),
                 compute_ms=milliseconds(progress.compute_ns),
                 exposed_ms=milliseconds(progress.exposed_ns),
+                compute_worker=progress.compute_rank if progress.apart else None,
+                exposed_worker=progress.exposed_rank if progress.apart else None,
                 input_ms=milliseconds(waits.ns if (waits := progress.longest_input) else None),
                 inputs=[
                     schema.InputWait(worker=wait.rank, ms=wait.ns / 1e6, share=wait.share)

@@ -287,7 +287,11 @@ DEFINITIONS: Mapping[str, str] = {
         "start of forward to start of the next forward: of each worker the median over the window, warm-up left out; "
         "the job's is the slowest worker's; where workers average every k steps, over whole periods of k steps"
     ),
-    "exposed communication": "time in which a worker computes nothing because a version has not arrived",
+    "exposed communication": (
+        "time in which a worker computes nothing because a version has not arrived; of each worker the median over the "
+        "window, warm-up left out; the job's is that of the worker that waits most, which is another one than the "
+        "slowest where workers are not equally fast"
+    ),
     "waiting for input": (
         "time in which a worker computes nothing because its batch is not there: it is read, decoded, transformed or "
         "copied, where input.where says; of each worker the median over the window, warm-up left out, and its share of "
