@@ -173,7 +173,7 @@ def draw(
             x=1,
             y=1,
             xanchor="right",
-            yanchor="top",
+            yanchor="bottom",
             font={"color": colours.muted, "size": 12},
         )
     if what == "throughput":
