@@ -7,8 +7,8 @@ from typing import Any
 
 from backend.cli import ids
 from backend.cli.changes import change
-from backend.cli.errors import reported
-from backend.cli.jobs import Id, Settings, Url
+from backend.cli.errors import reported, say
+from backend.cli.jobs import Id, Settings, Url, Wait, wait_for
 from backend.cli.progress import PLANNING, working
 from backend.cli.text import out
 from backend.client import Client
@@ -19,10 +19,11 @@ def clone(
     job_id: Id,
     url: Url = None,
     set_: Settings = None,
+    wait: Wait = False,
 ) -> None:
     """Submit a job's specification once more, with the fields that --set changes, and print the new job's id. Options
     that another strategy does not have are left out, and named."""
-    with reported(), Client(url) as client:
+    with reported(), Client(url, on_away=say) as client:
         job_id = ids.job_id(client, job_id)
         old = to_plain(client.job(job_id).spec) if set_ else {}
         changes, dropped = fitting(change({}, set_, old), old, lambda name: options_of(client, name))
@@ -34,6 +35,8 @@ def clone(
         for warning in job.plan.warnings:
             out(f"warning: {warning}", err=True)
         out(job.id)
+        if wait:
+            wait_for(client, job)
 
 
 def fitting(

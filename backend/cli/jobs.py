@@ -41,15 +41,14 @@ Id = Annotated[str, typer.Argument(help="The job's id, or as much of its beginni
 Attempt = Annotated[
     int | None, typer.Option(min=1, help="Which attempt, 1 is the first. Default: the latest.")
 ]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for its end; exit code 1 unless it succeeds.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's own answer.")]
 
 
 def submit(
     file: File,
     url: Url = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for its end; exit code 1 unless it succeeds.")
-    ] = False,
+    wait: Wait = False,
     baseline: Annotated[str | None, typer.Option(help="Job that its speed-up is measured against.")] = None,
     set_: Settings = None,
 ) -> None:
@@ -64,11 +63,16 @@ def submit(
             out(f"warning: {warning}", err=True)
         out(job.id)
         if wait:
-            goes_on = f"the job goes on; `trainyard cancel {job.id}` ends it"
-            with interrupted(goes_on), working(said(job.state)) as tell:
-                job = client.wait(job.id, on_look=lambda seen: tell(_standing(seen)))
-            out(_ending(job), err=True)
-            raise typer.Exit(0 if job.state == "succeeded" else FAILURE)
+            wait_for(client, job)
+
+
+def wait_for(client: Client, job: Job) -> None:
+    """Waits for the job's end and says how it ended. Raises typer.Exit: 1 unless it succeeded."""
+    goes_on = f"the job goes on; `trainyard cancel {job.id}` ends it"
+    with interrupted(goes_on), working(said(job.state)) as tell:
+        job = client.wait(job.id, on_look=lambda seen: tell(_standing(seen)))
+    out(_ending(job), err=True)
+    raise typer.Exit(0 if job.state == "succeeded" else FAILURE)
 
 
 def list_jobs(

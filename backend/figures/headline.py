@@ -77,7 +77,7 @@ def headline(contenders: Sequence[Contender], layer: Callable[[int], str]) -> st
     else:
         times = [_with_interval(first)]
         times += [
-            _with_interval(contenders[place]) + (_chance(gain) if gain.verdict == "chance" else "")
+            _with_interval(contenders[place]) + (_chance(first, gain) if gain.verdict == "chance" else "")
             for place, gain in found.others
             if gain.verdict in ("chance", "level")
         ]
@@ -194,6 +194,8 @@ def _with_interval(contender: Contender) -> str:
     return f"{contender.name} {format_ms(speed.iteration_ns or 0.0)} ({format_ms(low)} to {format_ms(high)})"
 
 
-def _chance(gain: SpeedUp) -> str:
-    """` (1.58x, which may be chance: 0.95x to 2.62x)`."""
-    return f" ({SPEED_UP.format(gain.value)}, {may_be_chance(gain.interval)})" if gain.interval else ""
+def _chance(first: Contender, gain: SpeedUp) -> str:
+    """` (p3 is 1.58x as fast, which may be chance: 0.95x to 2.62x)`."""
+    if gain.interval is None:
+        return ""
+    return f" ({first.name} is {SPEED_UP.format(gain.value)} as fast, {may_be_chance(gain.interval)})"

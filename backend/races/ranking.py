@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,8 @@ class Standing:
     """Of `speed_up`; None with fewer than FEWEST_ROUNDS blocks."""
     over: tuple[Hashable, ...]
     """The blocks that this rests on."""
+    tied: bool = False
+    """Whether others have the same rank."""
     beside: Beside | None = None
     """Of a member that failed, if it ran FEWEST_ROUNDS blocks or more with the fastest."""
 
@@ -144,6 +146,9 @@ def rank(
                 over=over,
             )
         )
+    level = [standing for standing in standings if standing.rank == 1]
+    if len(level) > 1:
+        standings = [replace(one, tied=one in level) for one in standings]
     return standings + [
         Standing(
             member=member,

@@ -68,6 +68,8 @@ class Standing(Schema):
     rank: int | None
     """1: the fastest, and whoever cannot be told apart from it. Null: it has no place, because it failed in a round,
     has no figures, or too few rounds that the others ran, too; `remark` says why."""
+    tied: bool = False
+    """Whether others have the same place, because they cannot be told apart."""
     iteration_ms: float | None
     """Geometric mean over `rounds` of the median time of an iteration, the slowest worker's. Of those that have a
     place it is over the same rounds."""
@@ -132,6 +134,8 @@ class Ranking(Schema):
     batch: int | None
     sentence: str
     """Who is ahead, by how much, and why; or what is missing."""
+    headline: str = ""
+    """What `sentence` begins with, and what matters most of it."""
     gains: str | None = None
     """What each gains over the race's first member, where the sentence does not say it: `Speed-up over
     parameter-server, the first that was named: p3 1.32x (1.19x to 1.46x)`."""

@@ -75,13 +75,16 @@ def was_cancelled(out: str) -> bool:
 
 
 def beside_fastest(found: Beside | None, names: Sequence[str]) -> str | None:
-    """`in the 3 rounds that both ran its step took 0.91x as long as p3's (0.90x to 0.92x)`."""
+    """`in the 3 rounds that both ran it was 1.10x as fast as p3 (1.09x to 1.11x)`: a factor says how fast, as in every
+    other sentence."""
     if found is None:
         return None
-    ends = " to ".join(SPEED_UP.format(end) for end in found.interval)
-    sure = may_be_chance(found.interval) if certainty(found.times, found.interval) == "chance" else ends
-    took = f"its step took {SPEED_UP.format(found.times)} as long as {names[found.fastest]}'s ({sure})"
-    return f"in the {found.rounds} rounds that both ran {took}"
+    low, high = found.interval
+    faster = (1 / high, 1 / low)
+    ends = " to ".join(SPEED_UP.format(end) for end in faster)
+    sure = may_be_chance(faster) if certainty(found.times, found.interval) == "chance" else ends
+    was = f"it was {SPEED_UP.format(1 / found.times)} as fast as {names[found.fastest]} ({sure})"
+    return f"in the {found.rounds} rounds that both ran {was}"
 
 
 def deleted(count: int) -> str:

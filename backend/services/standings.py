@@ -26,7 +26,7 @@ from backend.schemas.telemetry import Processors as ShownProcessors
 from backend.services.remarks import Happened, beside_fastest, remark, was_cancelled
 from backend.services.remember import Remembered
 from backend.services.suggestions import LargestLayer
-from backend.services.verdict import gains, sentence
+from backend.services.verdict import gains, verdict
 from engine.plan.description import layer_title
 from engine.plan.fingerprint import Fingerprint, another_model, fingerprint
 from engine.telemetry import limits
@@ -108,20 +108,29 @@ class Standings:
             )
             for member in (*shown, *behind)
         ]
+        said = verdict(
+            ranked,
+            names,
+            spec.rounds,
+            lambda a, b: _cause(own, a, b, why),
+            beside=spec.beside,
+            state=course.state,
+            remarks=remarks,
+            crowded=any(
+                one.limit is not None
+                and one.limit.crowded
+                and one.processors is not None
+                and one.processors.busy >= limits.PROCESSORS
+                for one in standings
+            ),
+        )
         return schema.Ranking(
             condition=condition.text,
             rate=condition.rate,
             workers=condition.workers,
             batch=condition.batch,
-            sentence=sentence(
-                ranked,
-                names,
-                spec.rounds,
-                lambda a, b: _cause(own, a, b, why),
-                beside=spec.beside,
-                state=course.state,
-                remarks=remarks,
-            ),
+            headline=said.headline,
+            sentence=said.sentence,
             gains=gains(ranked, names),
             standings=standings,
         )
@@ -268,6 +277,7 @@ def _standing(
         member=member,
         name=name,
         rank=found.rank if found else None,
+        tied=found.tied if found else False,
         iteration_ms=found.iteration_ns / 1e6 if found else None,
         samples_per_s=ranking.geometric(rates) if rates else None,
         samples_low=around[0] if around else None,

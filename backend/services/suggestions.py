@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from backend.races.missing import more_rounds
 from backend.races.spec import FEWEST_ROUNDS, MOST_ROUNDS, MemberSpec, RaceSpec
-from backend.rounding import SPEED_UP
+from backend.rounding import SPEED_UP, counted
 from backend.schemas.races import Condition, Ranking, Standing, Suggestion
 from backend.services.crossings import Crossing, said
 from engine.plan.units_of_measure import parse_rate
@@ -121,12 +121,15 @@ def _with(strategy: str, reason: str, *, ended: bool) -> Suggestion:
 
 def _machine(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
     """A rehearsal computes nothing, so that all processors are there for what travels."""
-    for standing in (standing for one in rankings for standing in one.standings):
+    for where, standing in ((one, standing) for one in rankings for standing in one.standings):
         if standing.limit is not None and standing.limit.kind == "processors":
             reason = f"{standing.name} is limited by this machine ({standing.limit.sentence})"
             if standing.limit.crowded:
                 return Suggestion(
-                    text="Race again while nothing else runs here", reason=reason, rounds=spec.rounds
+                    text=f"Race again{_at(where)} while nothing else runs here",
+                    reason=reason,
+                    rounds=spec.rounds,
+                    condition=_condition(where, rankings),
                 )
             if spec.job.fidelity != "rehearse":
                 return Suggestion(
@@ -150,13 +153,23 @@ def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
                 more = min(2 * spec.rounds, MOST_ROUNDS)
             if more is None:
                 continue  # no race would tell
-            where = f"at {one.condition}, " if one.condition else ""
             reason = (
-                f"{where}{first.name} is {SPEED_UP.format(second.times_fastest)} as fast as {second.name}, which may "
+                f"{first.name} is {SPEED_UP.format(second.times_fastest)} as fast as {second.name}, which may "
                 f"be chance after {second.rounds} round{'s' * (second.rounds != 1)}"
             )
-            return Suggestion(text=f"Race {more} rounds", reason=reason, rounds=more)
+            text = f"Race {counted(more - second.rounds, 'more round')}{_at(one)}, {more} in all"
+            return Suggestion(text=text, reason=reason, rounds=more, condition=_condition(one, rankings))
     return None
+
+
+def _at(one: Ranking) -> str:
+    """` at 100Mbit`; nothing where the race has one condition, of which its job says all."""
+    return f" at {one.condition}" if one.condition else ""
+
+
+def _condition(one: Ranking, rankings: Sequence[Ranking]) -> Condition | None:
+    """Of several, the one that is meant: what is clear at the others needs no further round."""
+    return Condition(rate=one.rate, workers=one.workers, batch=one.batch) if len(rankings) > 1 else None
 
 
 def _rate(rankings: Sequence[Ranking], crossings: Sequence[Crossing]) -> Suggestion | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from backend.figures.base import format_ms
 from backend.races.missing import missing_words, more_rounds
@@ -17,7 +19,33 @@ from engine.telemetry.estimates import Interval
 BESIDE = "Other jobs were allowed to run at the same time"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What is said of a ranking."""
+
+    headline: str
+    """What matters most of it."""
+    rest: str = ""
+    """What follows on that in the same sentence, and other sentences."""
+
+    @property
+    def sentence(self) -> str:
+        """Both."""
+        return self.headline + self.rest
+
+
 def sentence(
+    ranked: Sequence[Standing],
+    names: Sequence[str],
+    rounds: int,
+    cause: Callable[[int, int], str | None],
+    **known: Any,
+) -> str:
+    """The whole of a `verdict`."""
+    return verdict(ranked, names, rounds, cause, **known).sentence
+
+
+def verdict(
     ranked: Sequence[Standing],
     names: Sequence[str],
     rounds: int,
@@ -26,12 +54,18 @@ def sentence(
     beside: bool = False,
     state: State = "running",
     remarks: Mapping[int, str] | None = None,
-) -> str:
+    crowded: bool = False,
+) -> Verdict:
     """Who is ahead, by how much, and why; or what is missing. `names`: by member; `rounds`: of the race; `cause`: why
     the first of two members is faster than the second; `beside`: other jobs may have run at the same time; `state`: of
-    the race; `remarks`: what to know of members, as it follows on their names."""
+    the race; `remarks`: what to know of members, as it follows on their names; `crowded`: this machine's processors
+    were full, and other programs had most of them."""
     compared = [one for one in ranked if one.times_fastest is not None]
-    parts = [_said(ranked, compared, names, rounds, cause, state)]
+    first = _said(ranked, compared, names, rounds, cause, state)
+    if crowded and any(one.unsure for one in compared) and not any(one.significant for one in compared):
+        said = f"Nobody can tell{_yet(state)} while other programs fill this machine's processors"
+        first = Verdict(headline=said, rest=f". {first.sentence}")
+    parts = [first.rest]
     parts += [f"{names[member]} {text}" for member, text in sorted((remarks or {}).items())]
     if state == "cancelled" and not compared:
         parts.append("The race was cancelled before its first round had ended")
@@ -39,7 +73,11 @@ def sentence(
         parts.append(f"The race was cancelled after {_rounds(compared[0].rounds)}")
     if beside and ranked:
         parts.append(BESIDE)
-    return ". ".join(parts)
+    return Verdict(headline=first.headline, rest=". ".join(parts))
+
+
+def _yet(state: State) -> str:
+    return " yet" if state == "running" else ""
 
 
 def gains(ranked: Sequence[Standing], names: Sequence[str], baseline: int = BASELINE) -> str | None:
@@ -69,18 +107,18 @@ def _said(
     rounds: int,
     cause: Callable[[int, int], str | None],
     state: State,
-) -> str:
-    yet = " yet" if state == "running" else ""
+) -> Verdict:
+    yet = _yet(state)
     if not ranked:
-        return f"No member has figures{yet}"
+        return Verdict(headline=f"No member has figures{yet}")
     first, *others = compared
     if not others:
         took = f"{format_ms(first.iteration_ns)} an iteration"
         if len(ranked) == 1:
-            return f"Only {names[first.member]} has figures{yet}: {took}"
-        return f"Nobody compares with {names[first.member]}, which takes {took}"
+            return Verdict(headline=f"Only {names[first.member]} has figures{yet}", rest=f": {took}")
+        return Verdict(headline=f"Nobody compares with {names[first.member]}", rest=f", which takes {took}")
     if first.rank is None:
-        return _too_few(first.rounds, rounds, state)
+        return Verdict(headline=_too_few(first.rounds, rounds, state))
     behind = [other for other in others if other.significant]
     unsure = [other for other in others if other.unsure]
     if not behind:
@@ -98,31 +136,31 @@ def _said(
             said.append(f"{times} ({why})")
         else:
             said.append(times if why is None else f"{times}: {why}")
-    return f"{names[first.member]}{beside} finishes a step {', '.join(said)}"
+    return Verdict(headline=f"{names[first.member]}{beside} finishes a step {', '.join(said)}")
 
 
 def _nobody_behind(
     compared: Sequence[Standing], unsure: Sequence[Standing], names: Sequence[str], yet: str
-) -> str:
+) -> Verdict:
     """Where nobody is behind the first one for certain; `unsure`: of whom there are too few rounds to tell."""
     times = ", ".join(
-        f"{names[s.member]} {format_ms(s.iteration_ns)}{_chance(s) if s in unsure else ''}" for s in compared
+        f"{names[s.member]} {format_ms(s.iteration_ns)}"
+        f"{_chance(names[compared[0].member], s) if s in unsure else ''}"
+        for s in compared
     )
     after = f"after {compared[0].rounds} rounds"
     if not unsure:
-        return f"No significant difference {after}: a step takes {times}"
+        return Verdict(headline=f"No significant difference {after}", rest=f": a step takes {times}")
     of = f" of {' and '.join(names[s.member] for s in unsure)}" if len(unsure) + 1 < len(compared) else ""
     more = missing_words(more_rounds((s.missing for s in unsure), compared[0].rounds), "round")
-    return f"Too few to tell{of}{yet} {after} ({more}): a step takes {times}"
+    return Verdict(headline=f"Too few to tell{of}{yet} {after} ({more})", rest=f": a step takes {times}")
 
 
-def _chance(other: Standing) -> str:
-    """` (1.58x, which may be chance: 0.95x to 2.62x)`."""
-    return (
-        f" ({SPEED_UP.format(other.times_fastest)}, {may_be_chance(other.interval)})"
-        if other.interval
-        else ""
-    )
+def _chance(first: str, other: Standing) -> str:
+    """` (p3 is 1.58x as fast, which may be chance: 0.95x to 2.62x)`."""
+    if other.interval is None:
+        return ""
+    return f" ({first} is {SPEED_UP.format(other.times_fastest)} as fast, {may_be_chance(other.interval)})"
 
 
 def _too_few(count: int, rounds: int, state: State) -> str:

@@ -70,7 +70,7 @@ class Limit:
     sentence: str
     """`port: workers wait 58 % of the step; meanwhile the busiest port is 94 % busy; processors 41 % busy`. Where
     ports take turns, 94 % is the mean over time of whichever port is busiest then, and what one port alone has follows:
-    `... meanwhile ports take turns: whichever has its turn is 94 % busy on average, but no single one is ...`."""
+    `... meanwhile the port that was busiest at each moment is 94 % busy, but it is not always the same port: ...`."""
     crowded: bool = False
     """Others than the job had more of the machine's processors than it."""
 
@@ -128,8 +128,8 @@ def _port(found: Figures) -> str:
     if found.one_port is None or _percent(found.one_port) == _percent(found.port):
         return f"meanwhile the busiest port is {_percent(found.port)} busy"
     return (
-        f"meanwhile ports take turns: whichever has its turn is {_percent(found.port)} busy on average, "
-        f"but no single one is more than {_percent(found.one_port)} busy over the whole wait"
+        f"meanwhile the port that was busiest at each moment is {_percent(found.port)} busy, but it is not always the "
+        f"same port: no single one is busier than {_percent(found.one_port)}"
     )
 
 

@@ -219,8 +219,8 @@ def test_who_failed_late_has_no_place_wherever_it_is_said(
         ("ring-allreduce", 1, 4), ("parameter-server", 2, 4), ("p3", None, 3),
     ]  # fmt: skip
     assert ranking["standings"][2]["remark"] == (
-        "failed in round 4 and has no place: in the 3 rounds that both ran its step took 0.50x as long as "
-        "ring-allreduce's (0.50x to 0.50x)"
+        "failed in round 4 and has no place: in the 3 rounds that both ran it was 2.00x as fast as ring-allreduce "
+        "(2.00x to 2.00x)"
     )
     assert shown["decided"]
     sentence = ranking["sentence"]

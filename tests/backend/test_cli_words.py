@@ -52,8 +52,10 @@ def test_what_is_interrupted_says_what_goes_on(file: Path, monkeypatch: pytest.M
     assert f"the race goes on; `trainyard races {race_id} --cancel` ends it" in left.stderr
     succeeds("races", race_id, "--cancel")
     left = trainyard("submit", str(file), "--wait")
-    assert f"the job goes on; `trainyard cancel {left.stdout.strip()}` ends it" in left.stderr
-    succeeds("cancel", left.stdout.strip())
+    cloned = trainyard("clone", left.stdout.strip(), "--wait")
+    for one in (left, cloned):
+        assert f"the job goes on; `trainyard cancel {one.stdout.strip()}` ends it" in one.stderr
+        succeeds("cancel", one.stdout.strip())
     monkeypatch.setattr(Client, "start_race", interrupted)
     assert "`trainyard races` shows whether it was started" in trainyard("race", str(file)).stderr
 

@@ -164,7 +164,7 @@ def test_a_large_ratio_that_may_be_chance_is_never_called_level() -> None:
     wild = unsteady(contender("c", 15.8, {}), 0.5, 1.7)
     alone = headline([A, wild], "conv{}".format)
     assert alone.startswith("Too few steps to tell: a step takes a 10 ms (9.9 ms to 10 ms), c 16 ms (")
-    assert alone.endswith("(1.58x, which may be chance: 0.93x to 3.16x)")
+    assert alone.endswith("(a is 1.58x as fast, which may be chance: 0.93x to 3.16x)")
     text = headline([A, B, wild], "conv{}".format)
     assert text == (
         "In one run of each, a finishes a step 1.58x sooner than c (which may be chance: 0.93x to 3.16x), 2.00x sooner "

@@ -345,7 +345,7 @@ def test_there_are_at_most_three_and_none_without_figures() -> None:
     found = next_of(spec, everything, FC6)
     assert len(found) == 3
     assert [one.text for one in found] == [
-        "Race again with p3", "Rehearse it: computation is waited for", "Race 8 rounds",
+        "Race again with p3", "Rehearse it: computation is waited for", "Race 5 more rounds at 100Mbit, 8 in all",
     ]  # fmt: skip
     assert (
         next_of(spec, [everything[0].model_copy(update={"standings": [standing(0, "ddp", None, 1.0)]})]) == []

@@ -14,7 +14,7 @@ from backend.cli.races import report as terminal
 from backend.races.ranking import rank
 from backend.schemas.races import RaceView
 from backend.services.racing import Racing
-from backend.services.verdict import gains, sentence
+from backend.services.verdict import gains, sentence, verdict
 from backend.tables import RaceTable
 from engine.telemetry.comparison import certainty
 from tests.backend.raced_jobs import run, show, submit
@@ -100,9 +100,14 @@ def test_who_cannot_be_told_apart_says_how_many_rounds_would() -> None:
     first, second = rank(ran)
     assert (first.unsure, second.unsure, second.missing) == (False, True, 4)
     assert sentence([first, second], ["a", "b"], 3, lambda fast, slow: None, state="finished") == (
-        "Too few to tell after 3 rounds (4 more rounds would probably tell): a step takes a 100 ms, b 111 ms (1.11x, "
-        "which may be chance: 0.84x to 1.47x)"
+        "Too few to tell after 3 rounds (4 more rounds would probably tell): a step takes a 100 ms, b 111 ms "
+        "(a is 1.11x as fast, which may be chance: 0.84x to 1.47x)"
     )
+    crowded = verdict([first, second], ["a", "b"], 3, lambda fast, slow: None, state="finished", crowded=True)
+    assert crowded.headline == "Nobody can tell while other programs fill this machine's processors"
+    assert crowded.sentence.startswith(f"{crowded.headline}. Too few to tell after 3 rounds (4 more rounds")
+    assert (first.tied, second.tied) == (True, True)
+    assert not any(one.tied for one in rank({0: ran[0], 1: dict.fromkeys(ran[0], 200e6)}))
     ran[1] = {0: 30e6, 1: 290e6, 2: 119e6}
     (_, wild) = rank(ran)
     assert (wild.unsure, wild.missing) == (True, None)

@@ -301,7 +301,7 @@ def test_who_may_be_far_behind_is_not_level_however_little_is_certain() -> None:
         "Too few to tell of wild yet after 3 rounds (7 more rounds would probably tell): a step takes first 100 ms, "
         "near 100 ms, wild 158"
     )
-    assert "(1.58x, which may be chance: 0." in said
+    assert "(first is 1.58x as fast, which may be chance: 0." in said
 
 
 def test_a_race_that_has_ended_awaits_nothing() -> None:

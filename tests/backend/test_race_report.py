@@ -95,6 +95,9 @@ def test_a_place_is_written_as_on_the_page() -> None:
     for text in (terminal(found), repr(RaceTable.of(found))):
         assert re.search(r"^1 digits ", text, re.MULTILINE)
         assert re.search(r"^2 parameter-server ", text, re.MULTILINE)
+    level = [one.model_copy(update={"rank": 1, "tied": True}) for one in found.rankings[0].standings]
+    rows = rows_of(found.rankings[0].model_copy(update={"standings": level})).ranked
+    assert [row.place for row in rows] == ["1 tied", "1 tied"]
 
 
 def test_processors_that_are_not_measured_say_so() -> None:

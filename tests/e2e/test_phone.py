@@ -42,7 +42,7 @@ ELLIPSES = """badges => badges.flatMap(badge => [badge, ...badge.children])
 @pytest.mark.parametrize("width", PHONES)
 def test_the_header_is_whole_on_a_phone(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": SCREEN_PX})
-    page.goto("/races")
+    page.goto("/race")  # which has "how to read this"
     expect(page.get_by_test_id("nav-launch")).to_be_visible()
     expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live")
     expect(page.get_by_test_id("how-to-read-toggle")).to_be_visible()

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from backend.client import Client
 from tests.backend.held_jobs import NEVER, held_spec
 from tests.backend.job_specs import job_spec
+from tests.e2e.drawn import Answers, expect_drawn
 from tests.e2e.launching import open_section
 from tests.e2e.ranked import expect_ranked
 from tests.e2e.shown import expect_shown
@@ -17,7 +18,7 @@ from tests.e2e.shown import expect_shown
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 FINISH_MS = 120_000
 BROKEN = """
@@ -60,6 +61,29 @@ def test_a_race_is_watched_to_its_ranking(page: Page, client: Client) -> None:
     assert report.index(ranking.sentence) < report.index("<h2>Ranking") < report.index("<h2>Specification")
     page.get_by_role("link", name="Step by step").click()
     expect(page.get_by_test_id("race-table")).to_contain_text("a race: p3, round 1")
+
+
+def test_a_page_that_stays_open_draws_at_a_races_end_what_its_tables_say(page: Page, client: Client) -> None:
+    """Where a figure takes long, the page does not ask for it again while it waits for an answer. Here everything that
+    it asks while the race runs, but for the first, is never answered."""
+    unhurried = held_spec("stays open", at=NEVER, steps=12, pause_s=0.25)
+    race = client.start_race(
+        {"job": unhurried, "members": [{"strategy": "p3"}], "rates": ["1Gbit", "2Gbit"], "rounds": 1}
+    )
+    asked: list[Route] = []
+
+    def answer_late(route: Route) -> None:
+        asked.append(route)
+        if len(asked) == 1 or client.standings(race.id).state != "running":
+            route.continue_()
+
+    page.route("**/figures/throughput?*", answer_late)
+    answers = Answers(page)
+    page.goto(f"/races/{race.id}")
+    page.get_by_test_id("panel-race-throughput").scroll_into_view_if_needed()
+    expect(page.get_by_test_id("race-state")).to_have_attribute("data-state", "finished", timeout=FINISH_MS)
+    expect_drawn(page, "race-throughput", lambda _: answers("throughput"))
+    assert len(asked) >= 3, "one that was answered, one that was not, and one at the end"
 
 
 def test_a_race_ranks_its_members_and_who_joins_later_has_figures_and_no_place(

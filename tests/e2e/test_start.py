@@ -151,6 +151,9 @@ def test_how_to_read_this_is_said_once_and_words_explain_themselves(first_page: 
     expect(help_).to_have_count(0)
     page.get_by_test_id("how-to-read-toggle").click()
     expect(help_).to_be_visible()
+    page.goto("/jobs")  # which has none to hide
+    expect(page.get_by_test_id("connection")).to_be_visible()
+    expect(page.get_by_test_id("how-to-read-toggle")).to_have_count(0)
 
 
 def test_a_dash_in_place_of_a_figure_says_why(empty: tuple[Page, Client]) -> None:

@@ -63,8 +63,8 @@ WAITS = {"exposed": 0.58, "port": 0.2, "processors": 0.41}
         (  # two that take turns: links twice as fast would halve the wait
             WAITS | {"port": 0.94, "one_port": 0.48},
             "port",
-            "port: workers wait 58 % of the step; meanwhile ports take turns: whichever has its turn is 94 % busy on "
-            "average, but no single one is more than 48 % busy over the whole wait; processors 41 % busy",
+            "port: workers wait 58 % of the step; meanwhile the port that was busiest at each moment is 94 % busy, but "
+            "it is not always the same port: no single one is busier than 48 %; processors 41 % busy",
         ),
         (
             WAITS | {"port": PORT, "processors": 1.0},

@@ -15,7 +15,7 @@ import { useWho } from "../access/useWho";
 import { may } from "../lib/rights";
 import { Connection } from "./Connection";
 import { HeaderButton } from "./HeaderButton";
-import { useHowToRead } from "./HowToReadThis";
+import { useHasHowToRead, useHowToRead } from "./HowToReadThis";
 
 const PAGES = [
   { to: "/races", label: "Races" },
@@ -96,9 +96,11 @@ export function Shell() {
   );
 }
 
-/** Brings back what a newcomer reads once, or takes it away. */
+/** Brings back what a newcomer reads once, or takes it away; on pages that have none, there is nothing to do. */
 function HelpToggle() {
   const [closed, setClosed] = useHowToRead();
+  const here = useHasHowToRead();
+  if (!here) return null;
   return (
     <HeaderButton
       label={closed ? "Show how to read this" : "Hide how to read this"}

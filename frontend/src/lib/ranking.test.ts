@@ -5,6 +5,7 @@ import { limitSaid, rankingRows, refusedEverywhere } from "./ranking";
 
 const standing = {
   rank: 2,
+  tied: true,
   name: "p3 (slice_size=500)",
   limit: { kind: "port", sentence: "port: workers wait 58 % of the step; processors 41 % busy" },
   iteration_ms: 125.25,
@@ -40,17 +41,17 @@ test("every figure of a ranking is a cell of its own, unrounded", () => {
   };
   const lines = csvOf(rankingRows({ standings: [standing, out] } as unknown as Ranking)).split("\r\n");
   expect(lines[0]).toBe(
-    "place,strategy,limited by,iteration (ms),exposed (ms),samples/s,relative time," +
+    "place,tied,strategy,limited by,iteration (ms),exposed (ms),samples/s,relative time," +
       '"relative time, low end of 95 %","relative time, high end of 95 %",too few rounds to tell,rounds missing to tell,' +
       'speed-up over the first that was named,"speed-up, low end of 95 %","speed-up, high end of 95 %",rounds,port busy (share),one port busy (share),' +
       "processors busy (share),processors by its job (share),what limits it,excluded because,remark",
   );
   expect(lines[1]).toBe(
-    "2,p3 (slice_size=500),port,125.25,104.125,63.5,1.375,1.125,1.625,no,,1.5,1.25,1.75,3,0.9375,0.5,0.40625,0.375," +
+    "2,yes,p3 (slice_size=500),port,125.25,104.125,63.5,1.375,1.125,1.625,no,,1.5,1.25,1.75,3,0.9375,0.5,0.40625,0.375," +
       '"port: workers wait 58 % of the step; processors 41 % busy",,',
   );
   expect(lines[2]).toBe(
-    ',ddp,,,104.125,63.5,1.375,1.125,1.625,no,,1.5,1.25,1.75,3,,,,,,"no hosts, so none",',
+    ',yes,ddp,,,104.125,63.5,1.375,1.125,1.625,no,,1.5,1.25,1.75,3,,,,,,"no hosts, so none",',
   );
 });
 

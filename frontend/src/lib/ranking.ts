@@ -12,6 +12,7 @@ export function limitSaid({ sentence, crowded }: NonNullable<Standing["limit"]>)
 export function rankingRows(ranking: Ranking): Cell[][] {
   const head = [
     "place",
+    "tied",
     "strategy",
     "limited by",
     "iteration (ms)",
@@ -36,6 +37,7 @@ export function rankingRows(ranking: Ranking): Cell[][] {
   ];
   const rows = ranking.standings.map((one) => [
     one.rank,
+    one.tied ? "yes" : "no",
     one.name,
     one.limit?.kind,
     one.iteration_ms,

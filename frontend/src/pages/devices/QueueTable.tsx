@@ -1,14 +1,19 @@
 import { Badge, Group, Paper, Table, Text, Title } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { racesQuery } from "../../api/raceQueries";
 import type { Queue, Waiting } from "../../api/types";
 import { NumberCell } from "../../components/NumberCell";
 import { TakeTable } from "../../components/TakeTable";
 import { needs, waitingRows } from "../../lib/devices";
-import { formatDuration } from "../../lib/format";
+import { counted, formatDuration } from "../../lib/format";
 
 /** What waits, in the order in which it may start: for what, and why, in the scheduler's own words. */
 export function QueueTable({ queue }: { queue: Queue }) {
   const { items, total } = queue;
+  const races = useInfiniteQuery(racesQuery);
+  const toCome =
+    races.data?.pages.flatMap((page) => page.items.filter(({ state }) => state === "running")) ?? [];
   return (
     <Paper p="sm" data-testid="queue">
       <Group justify="space-between" mb={4}>
@@ -20,9 +25,20 @@ export function QueueTable({ queue }: { queue: Queue }) {
           {total === 1 ? "job" : "jobs"}
         </Text>
       </Group>
+      {toCome.map((race) => (
+        <Text key={race.id} size="sm" data-testid="race-to-come">
+          The race{" "}
+          <Link to="/races/$raceId" params={{ raceId: race.id }} className="ty-link">
+            {race.name}
+          </Link>{" "}
+          has {counted(race.jobs - race.jobs_ended, "job")} that{" "}
+          {race.jobs - race.jobs_ended === 1 ? "has" : "have"} not ended. It submits each when the one before
+          it has ended, so that they do not all wait here.
+        </Text>
+      ))}
       {items.length === 0 ? (
         <Text size="sm" c="dimmed" data-testid="queue-empty">
-          No job waits.
+          No job waits now.
         </Text>
       ) : (
         <TakeTable file="waiting jobs" rows={() => waitingRows(items)}>

@@ -12,14 +12,13 @@ interface Props {
 
 /** Before anything is started: who of those that are chosen can run, and why not. */
 export function RacePreview({ form, preview }: Props) {
-  const rate = form.rates[0];
   const { checked } = preview;
   const refused = checked.filter(({ error }) => error);
   return (
     <Paper p="sm" data-testid="race-preview">
       <Group justify="space-between" wrap="nowrap">
         <Title order={2} fz="md">
-          Who can run{rate && ` at ${rate}`}
+          Who can run{form.rates.length > 0 && ` at ${form.rates.join(", ")}`}
         </Title>
         {preview.again && (
           <Button
@@ -59,7 +58,7 @@ export function RacePreview({ form, preview }: Props) {
   );
 }
 
-function Member({ strategy, name, plan }: Checked) {
+function Member({ strategy, name, plan, not }: Checked) {
   return (
     <div data-testid={`can-${strategy}`} data-state={plan ? "runs" : "asked"}>
       <Group gap="xs">
@@ -67,7 +66,7 @@ function Member({ strategy, name, plan }: Checked) {
           {name}
         </Text>
         {plan ? (
-          <Badge color="teal">can run</Badge>
+          <Badge color="teal">{not.length > 0 ? "can run at other rates" : "can run"}</Badge>
         ) : (
           <Group gap={6}>
             <Loader size={12} />
@@ -81,9 +80,15 @@ function Member({ strategy, name, plan }: Checked) {
         <Text size="xs" c="dimmed">
           {plan.wire_bytes_per_step === null
             ? "PyTorch's own collectives decide what travels."
-            : `${wireBytes(plan.wire_bytes_per_step, plan.wire_exact)} on the wire per step, in ${plan.units} ${plan.units === 1 ? "unit" : "units"}.`}
+            : `${wireBytes(plan.wire_bytes_per_step, plan.wire_exact)} on the wire per step, of all workers and servers together, in ${plan.units} ${plan.units === 1 ? "unit" : "units"}.`}
         </Text>
       )}
+      {plan &&
+        not.map(({ rate, error }) => (
+          <Text key={rate} size="xs" style={{ overflowWrap: "anywhere" }} data-testid="not-at">
+            Cannot run at {rate}: {error.message.replace(/\.?$/, ".")}
+          </Text>
+        ))}
     </div>
   );
 }

@@ -14,8 +14,12 @@ export interface Checked {
   strategy: string;
   /** With its options. */
   name: string;
+  /** At the first rate at which it can run. */
   plan: PlanView | undefined;
+  /** Where it can run at none of the rates. */
   error: Error | null;
+  /** Rates at which it cannot run, with the reason, where it can at others. */
+  not: { rate: string; error: Error }[];
 }
 
 /** Which members can run the form's job, before anything is started. Nothing is asked where `form` is undefined. */
@@ -25,20 +29,36 @@ export function useRacePreview(
   code: ReturnType<typeof useHeldCode>,
 ) {
   const members = form?.members ?? [];
-  const asked = form ? members.map((member) => planned(jobOf(spec, form, member))) : [];
+  const rates = form && form.rates.length > 1 ? form.rates : [undefined];
+  const asked = form
+    ? members.flatMap((member) =>
+        rates.map((rate) =>
+          planned(jobOf(spec, rate === undefined ? form : { ...form, rates: [rate] }, member)),
+        ),
+      )
+    : [];
   const [settled] = useDebouncedValue(asked.join("\n"), 400);
   const texts = settled === "" ? [] : settled.split("\n");
   const current = settled === asked.join("\n");
   const results = useQueries({
     queries: texts.map((text) => ({ ...planQuery(text), enabled: !code.held(JSON.parse(text)) })),
   });
-  const checked: Checked[] = members.map((member, place) => ({
-    place,
-    strategy: member.strategy,
-    name: nameOf(member),
-    plan: current ? results[place]?.data : undefined,
-    error: current ? (results[place]?.error ?? null) : null,
-  }));
+  const checked: Checked[] = members.map((member, place) => {
+    const own = current ? results.slice(place * rates.length, (place + 1) * rates.length) : [];
+    const refused = rates.flatMap((rate, at) => {
+      const error = own[at]?.error;
+      return error ? [{ rate: rate ?? "", error }] : [];
+    });
+    const known = own.length > 0 && own.every(({ data, error }) => data || error);
+    return {
+      place,
+      strategy: member.strategy,
+      name: nameOf(member),
+      plan: known ? own.find(({ data, error }) => data && !error)?.data : undefined,
+      error: refused.length === rates.length ? (refused[0]?.error ?? null) : null,
+      not: refused.length < rates.length ? refused : [],
+    };
+  });
   return {
     checked,
     /** What is wrong with the job itself: what everybody is refused for. */

@@ -49,7 +49,10 @@ export function RankingTable({ race, ranking, longestMs, refused }: Props) {
               </Text>
             )}
             <Title order={2} fz="lg" data-testid="ranking-sentence">
-              {ranking.sentence}
+              {ranking.headline}
+              <Text span inherit fz="sm" fw={400}>
+                {ranking.sentence.slice(ranking.headline.length)}
+              </Text>
             </Title>
             {ranking.gains && (
               <Text size="sm" data-testid="ranking-gains">
@@ -117,7 +120,7 @@ export function RankingTable({ race, ranking, longestMs, refused }: Props) {
 }
 
 function Row({ standing, longestMs }: { standing: Standing; longestMs: number }) {
-  const { name, rank, remark, iteration_ms, exposed_ms, samples_per_s, times_fastest, rounds, limit } =
+  const { name, rank, tied, remark, iteration_ms, exposed_ms, samples_per_s, times_fastest, rounds, limit } =
     standing;
   const { port_busy, processors } = standing;
   const apart = remark ? `${name} ${remark}` : WHY_NONE.place;
@@ -126,6 +129,11 @@ function Row({ standing, longestMs }: { standing: Standing; longestMs: number })
     <Table.Tr data-testid="standing">
       <Table.Td className="ty-number" data-label="Place">
         <OrWhyNot why={apart}>{rank ?? NONE}</OrWhyNot>
+        {tied && (
+          <Text span inherit c="dimmed" display="block" fz="xs">
+            tied
+          </Text>
+        )}
       </Table.Td>
       <Table.Td>
         {job ? (
