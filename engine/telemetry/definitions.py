@@ -338,7 +338,9 @@ DEFINITIONS: Mapping[str, str] = {
         "how many steps more a worker has ended than the worker that has ended the fewest, at the same moment"
     ),
     "convergence speed-up": (
-        "the baseline's time to reach a target over this job's time to reach it, where their speed-up is not refused"
+        "the baseline's time to reach a target over this job's time to reach it, where their speed-up is not refused; "
+        "an attempt that goes on from a checkpoint has, too, what the attempts took whose steps it rests on; none for "
+        "a job that begins with another job's checkpoint"
     ),
 }
 """One sentence for each; the page explains its figures with them."""
