@@ -44,6 +44,8 @@ from engine.regular import PRIVATE, read_regular, write_whole
 from engine.spanning import check_places, rendezvous_url
 from engine.transport.plane import DataPlaneChoice, asked
 
+LAUNCH = "launch.json"
+"""In an attempt's directory."""
 _TOKEN = "mesh-token"
 RESUMED = "resumed.json"
 CHECKPOINTS = "checkpoints"
@@ -264,7 +266,7 @@ class Launch:
         one unless given."""
         for name in ("logs", "errors", "lost", "joined", "spool", "result"):
             (self.directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_json(self.directory / "launch.json", self.to_dict())
+        write_json(self.directory / LAUNCH, self.to_dict())
         write_whole(self.directory / _TOKEN, token or secrets.token_bytes(32))
 
     def to_dict(self) -> dict[str, Any]:
@@ -294,7 +296,7 @@ class Launch:
     @classmethod
     def read(cls, directory: Path) -> Launch:
         """Read `launch.json` of an attempt's directory."""
-        return cls.from_dict(json.loads((directory / "launch.json").read_text(encoding="utf-8")), directory)
+        return cls.from_dict(json.loads((directory / LAUNCH).read_text(encoding="utf-8")), directory)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], directory: Path) -> Launch:

@@ -67,6 +67,7 @@ BACKEND_MAY_IMPORT = (
     "engine.benchmarks.harness.machine",
     "engine.benchmarks.harness.report",
     "engine.launch",
+    "engine.gang.beginning",
     "engine.gang.gang",
 )
 """What of the engine the backend may name; that none of it loads torch is tested below, import by import."""

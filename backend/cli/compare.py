@@ -11,7 +11,7 @@ from backend.called import apart
 from backend.cli import ids
 from backend.cli.errors import reported
 from backend.cli.jobs import Url
-from backend.cli.text import columns, out, processors, rate, share
+from backend.cli.text import columns, of_worker, out, processors, rate, share
 from backend.client import Client
 from backend.lifecycle import said
 from backend.rounding import PROCESSORS_UNKNOWN, SPEED_UP, SPEED_WORDS, STEP_TIME, THROUGHPUT, number
@@ -46,8 +46,8 @@ def compare(
         ("network", *(rate(job) for job in jobs)),
         ("state", *(said(job.state) for job in jobs)),
         ("iteration", *(number(s.iteration_ms, STEP_TIME) for s in figures)),
-        ("computing", *(number(s.compute_ms, STEP_TIME) for s in figures)),
-        ("exposed", *(number(s.exposed_ms, STEP_TIME) for s in figures)),
+        ("computing", *(of_worker(number(s.compute_ms, STEP_TIME), s.compute_worker) for s in figures)),
+        ("exposed", *(of_worker(number(s.exposed_ms, STEP_TIME), s.exposed_worker) for s in figures)),
         ("input", *(number(s.input_ms, STEP_TIME) for s in figures)),
         ("processors", *(processors(s.processors) for s in figures)),
         ("throughput", *(number(s.samples_per_s, f"{THROUGHPUT} samples/s") for s in figures)),

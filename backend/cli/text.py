@@ -36,6 +36,11 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
+def of_worker(text: str, worker: int | None) -> str:
+    """Whose a figure is, where workers differ."""
+    return text if worker is None else f"{text} (worker {worker})"
+
+
 def share(value: float | None) -> str:
     """0.97 as `97.0 %`."""
     return number(None if value is None else 100 * value, "{:.1f} %")

@@ -14,6 +14,7 @@ from backend.executors.attempt_files import AttemptFiles, FilesAwayError, Piece
 from backend.executors.ray_cluster import AwayError, RayCluster
 from backend.executors.ray_gang import Host, RayGang
 from engine.checkpoint.store import Kept
+from engine.launch import LAUNCH
 from engine.telemetry.uploader import UploadEnd
 
 ANSWER_S = 10.0
@@ -21,7 +22,7 @@ ANSWER_S = 10.0
 SOON_S = 1.0
 """The same where a transaction waits."""
 _PIECE = 4 * 2**20
-_ENDED_WITH = ("launch.json", "result/model.pt", "result/summary.json")
+_ENDED_WITH = (LAUNCH, "result/model.pt", "result/summary.json")
 
 
 class RayFiles(AttemptFiles):

@@ -27,6 +27,7 @@ from backend.executors.log_times import LogTimes
 from backend.lifecycle import Reason
 from engine.checkpoint.preemption import preempted_step
 from engine.errors import OutOfMemoryError
+from engine.gang.beginning import StoppedError
 from engine.gang.gang import Gang, GangEnd
 from engine.launch import Launch
 from engine.redaction import blotted, from_environment
@@ -99,7 +100,9 @@ class Supervisor:
         self._blots = redaction.Redaction([*logs, self._directory / "logs" / "supervisor.log"], self._secrets)
         gang = self._make_gang(launch)
         try:
-            gang.start()
+            gang.start(self._stop.is_set)
+        except StoppedError:
+            return self._translate(gang.stop())
         except Exception as error:  # user code and the operating system both have a say here
             logger.exception("the gang did not start")
             return self._ended("failed", Reason.START_FAILED, _text(error), error=_error(error))

@@ -2,7 +2,7 @@
 
 Steps and samples are what the jobs trained on, of each worker what it made; bytes are those that their links sent until
 the step's end, counted by the interfaces where these were sampled, else by the layers' messages; time counts from each
-job's first step.
+job's first step. A job that goes on from a checkpoint is shown from its beginning (`course.py`).
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ import plotly.graph_objects as go
 from sqlalchemy.orm import Session
 
 from backend.figures.base import finish, notice, say_labels
+from backend.figures.course import Stretch, begun_step, course
 from backend.figures.loss import SMOOTH_SHARE, smooth
 from backend.figures.markup import as_text
 from backend.figures.request import FigureRequest
 from backend.figures.several import labels_of, names_of
 from backend.figures.source import Source
 from backend.figures.theme import COLOURS
-from engine.telemetry.events import ALL_LAYERS, BIN_NS, LEVEL_FACTOR, LEVELS, Direction
+from backend.figures.throughput import rate_range
 
 By = Literal["step", "samples", "bytes", "time"]
 What = Literal["loss", "accuracy", "throughput"]
 MAX_POINTS = 600
 """Of one job's curve."""
-MAX_BINS = 2_000
-"""Of one link, read to know when which bytes had left: coarser bins for longer jobs."""
 AXES: dict[By, str] = {"step": "step", "samples": "samples trained on", "bytes": "bytes sent", "time": "time"}
 TITLES: dict[What, str] = {"loss": "training loss", "accuracy": "test accuracy", "throughput": "samples/s"}
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -54,6 +53,8 @@ class Curve:
     """(n)."""
     x: np.ndarray
     """(n) on the chosen axis."""
+    begun_step: int = 0
+    """After so many steps of another job it begins."""
 
 
 def compare(
@@ -77,52 +78,42 @@ def compare(
 
 
 def curve(source: Source, name: str, what: What, by: By) -> Curve:
-    """A job's curve; without points where there is nothing to show."""
+    """A job's curve, over all attempts whose steps were kept; without points where there is nothing to show."""
+    stretches = course(source)
+    parts = [_points(one, what, by) for one in stretches]
+    step, seconds, value, x = (np.concatenate([part[at] for part in parts]) for at in range(4))
+    known = np.isfinite(x)
+    return Curve(
+        name=name,
+        step=step[known],
+        end_ns=(seconds[known] * 1e9).astype(np.int64),
+        value=value[known],
+        x=x[known],
+        begun_step=begun_step(stretches),
+    )
+
+
+def _points(stretch: Stretch, what: What, by: By) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Step, seconds since the job's first step, value and place on the chosen axis (n) each."""
     if what == "accuracy":
-        rows = source.metric("test_accuracy")
+        rows = stretch.source.metric("test_accuracy")
+        rows = rows[stretch.has_measured(rows)]
         step, at, value = rows["step"], rows["at"], rows["value"]  # after so many steps
     else:
-        progress = source.progress(MAX_POINTS)
-        step, at = progress["step"], progress["end"]
-        value = progress["loss" if what == "loss" else "samples_per_s"]
+        rows = stretch.source.progress(MAX_POINTS)
+        rows = rows[stretch.has(rows)]
+        step, at = rows["step"], rows["end"]
+        value = rows["loss" if what == "loss" else "samples_per_s"]
     known = np.isfinite(value)
     step, at, value = step[known].astype(np.float64), at[known].astype(np.int64), value[known]
-    first = source.trained_from()
-    end_ns = at - first
+    seconds = stretch.seconds_until(at)
     x = {
         "step": lambda: step,
-        "samples": lambda: source.samples_until(step - 1 if what == "accuracy" else step),
-        "bytes": lambda: bytes_until(source, at),
-        "time": lambda: end_ns / 1e9,
+        "samples": lambda: stretch.samples_until(step - 1 if what == "accuracy" else step),
+        "bytes": lambda: stretch.bytes_until(at),
+        "time": lambda: seconds,
     }[by]()
-    known = np.isfinite(x)
-    return Curve(name=name, step=step[known], end_ns=end_ns[known], value=value[known], x=x[known])
-
-
-def bytes_until(source: Source, at_ns: np.ndarray) -> np.ndarray:
-    """(n) bytes that all links of a job had sent at these times; NaN where nobody counted any. What the whole machine
-    sent is not the job's."""
-    total = np.zeros(len(at_ns))
-    counted = False
-    for link in source.links():
-        if link.shared:
-            continue
-        ends = source.bin_range(link, 0)
-        if ends is None:
-            continue
-        level = next(
-            (at for at in range(LEVELS) if (ends[1] - ends[0]) // LEVEL_FACTOR**at <= MAX_BINS), LEVELS - 1
-        )
-        scale = LEVEL_FACTOR**level
-        first, last = ends[0] // scale, ends[1] // scale
-        rows = source.bins(link, level, first, last, Direction.TX)
-        sent = np.zeros((2, last - first + 1))
-        np.add.at(sent, ((rows["layer"] != ALL_LAYERS).astype(int), rows["bin"] - first), rows["bytes"])
-        counted = counted or bool(sent.any())
-        until = np.concatenate([[0.0], np.cumsum(sent, axis=1).max(axis=0)])
-        edges = np.arange(first, last + 2) * float(BIN_NS * scale)
-        total += np.interp(at_ns, edges, until)
-    return total if counted else np.full(len(at_ns), np.nan)
+    return step, seconds, value, x
 
 
 def draw(
@@ -167,17 +158,26 @@ def draw(
         rangemode="tozero",
         tickformat=".0%" if what == "accuracy" else None,
     )
-    if left_out:
+    said = [f"Not measured: {', '.join(left_out)}"] if left_out else []
+    said += [
+        f"{one.name} begins with another job's checkpoint: {AXES[by]} counts from its step {one.begun_step} on"
+        for one in curves
+        if one.begun_step and by != "step"
+    ]
+    if said:
         figure.add_annotation(
-            text=as_text(f"Not measured: {', '.join(left_out)}"),
+            text="<br>".join(map(as_text, said)),
+            align="right",
             xref="paper",
             yref="paper",
             x=1,
             y=1,
             xanchor="right",
-            yanchor="top",
+            yanchor="bottom",
             font={"color": colours.muted, "size": 12},
         )
+    if what == "throughput":
+        figure.update_yaxes(range=rate_range([one.value for one in curves if len(one.x)]))
     figure.update_layout(hovermode="x unified", showlegend=True)
     alt = "; ".join(f"{one.name}: {TITLES[what]} {one.value[-1]:.4g} at last" for one in curves if len(one.x))
     meta = {"what": what, "by": by, "left_out": left_out, "smoothing": max(spans)}

@@ -1,12 +1,12 @@
-"""A job's evaluations, with all that they may be drawn over: steps, samples, bytes and time."""
+"""A job's evaluations over its whole course, with all that they may be drawn over: steps, samples, bytes and time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from backend.figures.compare import bytes_until
+from backend.figures.course import Stretch, course
 from backend.figures.source import Source
 
 
@@ -30,12 +30,24 @@ class Evaluated:
 def evaluated(source: Source, metric: str) -> Evaluated:
     """Every value of `test_accuracy` or `test_loss`, also those that are no finite number: without them a run that
     diverged would be one that ended sooner."""
-    rows = source.metric(metric)
-    at = rows["at"].astype(np.int64)
+    parts = [_of(stretch, metric) for stretch in course(source)]
     return Evaluated(
-        step=rows["step"].astype(np.float64),
-        samples=source.samples_until(rows["step"].astype(np.float64) - 1),
-        sent_bytes=bytes_until(source, at),
-        seconds=(at - source.trained_from()) / 1e9,
+        **{
+            each.name: np.concatenate([getattr(part, each.name) for part in parts])
+            for each in fields(Evaluated)
+        }
+    )
+
+
+def _of(stretch: Stretch, metric: str) -> Evaluated:
+    rows = stretch.source.metric(metric)
+    rows = rows[stretch.has_measured(rows)]
+    at = rows["at"].astype(np.int64)
+    step = rows["step"].astype(np.float64)
+    return Evaluated(
+        step=step,
+        samples=stretch.samples_until(step - 1),
+        sent_bytes=stretch.bytes_until(at),
+        seconds=stretch.seconds_until(at),
         value=rows["value"].astype(np.float64),
     )

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from backend.figures.base import finish, notice
+from backend.figures.course import course
 from backend.figures.facts import JobFacts
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
@@ -22,13 +23,11 @@ SMOOTH_SHARE = 1 / 24
 def loss(source: Source, request: FigureRequest) -> go.Figure:
     """Training loss (mean over the workers' samples) and test accuracy by step; of an attempt that goes on from a
     checkpoint also what it rests on."""
-    progress, accuracy = [source.progress(MAX_POINTS)], [source.metric("test_accuracy")]
-    for one, until in source.earlier():
-        before, measured = one.progress(MAX_POINTS), one.metric("test_accuracy")
-        progress.insert(0, before[before["step"] < until])
-        accuracy.insert(
-            0, measured[measured["step"] <= until]
-        )  # after so many steps, and before the checkpoint
+    progress, accuracy = [], []
+    for stretch in course(source):
+        steps, measured = stretch.source.progress(MAX_POINTS), stretch.source.metric("test_accuracy")
+        progress.append(steps[stretch.has(steps)])
+        accuracy.append(measured[stretch.has_measured(measured)])
     return draw(source.job, np.concatenate(progress), np.concatenate(accuracy), request)
 
 

@@ -68,14 +68,19 @@ class Source:
         """The attempts whose steps this one goes on from, the latest first, each with the number of steps until which
         it does; what they recorded of later ones was run again."""
         found: list[tuple[Source, int]] = []
-        until = rolled.resumed_step(self._session, self.attempt)
+        until = self.resumed_step()
         number = self._session.scalar(select(Attempt.number).where(Attempt.id == self.attempt)) or 0
         while until and number > 1:
             number -= 1
             one = Source(self._session, self.job.id, number)
             found.append((one, until))
-            until = min(until, rolled.resumed_step(self._session, one.attempt) or 0)
+            until = min(until, one.resumed_step() or 0)
         return found
+
+    def resumed_step(self) -> int | None:
+        """Of the checkpoint that it goes on from, its own job's or another one's; None: it began at step 0, or has not
+        begun."""
+        return rolled.resumed_step(self._session, self.attempt)
 
     @cached_property
     def period(self) -> int:

@@ -64,6 +64,9 @@ class Speed:
     """Exposed communication of a step: the median of the worker that has most."""
     compute_ns: float | None
     """Computation of a step: the median of the worker that has most."""
+    exposed_rank: int | None = None
+    """Of that worker; so is the next. Where one is slower, it is another one that waits."""
+    compute_rank: int | None = None
     inputs: tuple[InputWait, ...] = ()
     """Of every worker that is there, by rank."""
 
@@ -113,7 +116,8 @@ def speed_of(
     medians: list[float | None] = []
     paces: list[tuple[np.ndarray, np.ndarray]] = []
     interval, error = None, None
-    exposed, compute, inputs = [], [], []
+    exposed, compute = dict[int, float](), dict[int, float]()
+    inputs = []
     for party, share in enumerate(present):
         if share <= 0:
             paces.append((np.empty(0), np.empty(0)))
@@ -126,8 +130,8 @@ def speed_of(
         if median is not None and median == max(m for m in medians if m is not None):
             interval, error = median_interval(times), median_error(times)
         if len(own):
-            exposed.append(median_part_ns(own, "exposed", period))
-            compute.append(median_part_ns(own, "compute", period))
+            exposed[party] = median_part_ns(own, "exposed", period)
+            compute[party] = median_part_ns(own, "compute", period)
             waited = median_part_ns(own, "input", period)
             of_step = None if median is None else input_share(waited, median)
             inputs.append(InputWait(rank=party, ns=waited, share=of_step))
@@ -139,8 +143,10 @@ def speed_of(
         interval_ns=interval,
         error=error,
         throughput=job_throughput(paces, present),
-        exposed_ns=max(exposed, default=None),
-        compute_ns=max(compute, default=None),
+        exposed_ns=max(exposed.values(), default=None),
+        compute_ns=max(compute.values(), default=None),
+        exposed_rank=max(exposed, key=exposed.__getitem__, default=None),
+        compute_rank=max(compute, key=compute.__getitem__, default=None),
         inputs=tuple(inputs),
     )
 

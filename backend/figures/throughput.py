@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -15,8 +17,8 @@ from backend.figures.theme import COLOURS
 
 MAX_POINTS = 1_000
 HEADROOM = 3.0
-"""The axis ends at this multiple of the usual iteration: one pause (an evaluation) must not flatten everything
-else."""
+"""An axis ends at this multiple of what is usual: neither one pause (an evaluation) nor the step after it, which finds
+everything there already, may flatten everything else."""
 
 
 def throughput(source: Source, request: FigureRequest) -> go.Figure:
@@ -86,10 +88,16 @@ def draw(job: JobFacts, progress: np.ndarray, median_ns: float | None, request: 
             text=f"dotted: median {format_ms(median_ns)}",
             font={"color": colours.text, "size": 12},
         )
-    figure.update_yaxes(title_text="samples/s", rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(title_text="samples/s", range=rate_range([rate]), row=1, col=1)
     top = min(float(progress["iteration_max"].max()) / 1e6, HEADROOM * usual)
     figure.update_yaxes(title_text="iteration", ticksuffix=" ms", range=[0, top * 1.08], row=2, col=1)
     figure.update_xaxes(title_text="step", row=2, col=1)
     figure.update_layout(hovermode="x unified", showlegend=False)
     alt = f"{rate.min():,.4g} to {rate.max():,.4g} samples/s, median iteration {format_ms(usual * 1e6)}"
     return finish(figure, request, revision=revision, height=400, alt=alt)
+
+
+def rate_range(rates: Sequence[np.ndarray]) -> list[float]:
+    """Of an axis for curves (n) each of samples per second, none of them empty."""
+    usual = max(float(np.median(rate)) for rate in rates)
+    return [0.0, 1.05 * min(max(float(rate.max()) for rate in rates), HEADROOM * usual)]

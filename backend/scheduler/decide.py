@@ -277,7 +277,7 @@ class _Pass:
         every = list(self._state.inventory.of(kind))
         if self._state.drained and self._floor.choose(job, kind, every, self._state.now_unix_ns) is None:
             # It would not fit if nobody ran, so it is in nobody's way.
-            text = words.in_maintenance(job, kind, len(self._state.drained))
+            text = words.in_maintenance(job, kind, sum(d.id in self._state.drained for d in every))
             yield Wait(job_id=job.id, position=1, reason=Reason.MAINTENANCE, text=text, blocked_by=())
             return
         line = self._lines[kind]

@@ -24,7 +24,7 @@ from backend.scheduler import changes, quota, record, snapshot, usage
 from backend.scheduler.alone import Alone
 from backend.scheduler.instructions import Start
 from backend.scheduler.membership import LeaseLostError
-from backend.scheduler.started_with import start_of
+from backend.scheduler.started_with import directories, start_of
 from engine.errors import UserError
 from engine.launch import CHECKPOINTS, prepare
 from engine.plan.cluster import parties
@@ -80,7 +80,8 @@ class Starter:
         try:
             with self._database.read() as session:
                 stored = _stored(session.get_one(Job, granted.job_id))
-                start = start_of(session, stored.job.checkpoint.start)
+                begins = stored.job.checkpoint.start
+                others = directories(session, begins.job) if begins else []
         except UserError as error:  # written by another version of this program
             writer.run(partial(changes.unreadable, job_id=granted.job_id, message=str(error)))
             return
@@ -100,7 +101,7 @@ class Starter:
                 epoch_unix_ns=epoch,
                 devices=tuple(device.torch_device for device in granted.devices),
                 checkpoints=directory.parent / CHECKPOINTS,
-                start=start,
+                start=start_of(begins, others, self._executor.files) if begins else None,
             )
             ingest = Ingest(url=self._url, attempt=attempt.id, token=token)
             handle = self._executor.launch(launch, ingest, self._secrets(stored.owner, stored.job.secrets))

@@ -59,10 +59,10 @@ def for_devices(
 
 
 def in_maintenance(job: QueuedJob, kind: Kind, drained: int) -> str:
-    """What it needs is drained, or will be before it has ended."""
+    """What it needs is drained, or will be before it has ended; `drained`: devices of its kind."""
     needs = (
-        f"needs {count(job.demand.devices, kind)}, and {drained} of this server's devices are in maintenance,"
-        " or will be before it has ended"
+        f"needs {count(job.demand.devices, kind)}, and {drained} of those that this server has"
+        f" {'is' if drained == 1 else 'are'} in maintenance, or will be before it has ended"
     )
     known = "" if job.duration_ns is not None else " (nobody knows when that is: it declares no duration_s)"
     return f"{needs}{known}. It waits until they are back, and others go before it"

@@ -228,8 +228,15 @@ class Summary(Schema):
     iteration_ms: float | None
     """Start of forward to start of next forward: the median of the slowest worker."""
     compute_ms: float | None
+    """Time of a step in which a worker computes: the median of the worker that has most."""
     exposed_ms: float | None
-    """Time of a step in which a worker computes nothing because a version has not arrived."""
+    """Time of a step in which a worker computes nothing because a version has not arrived: the median of the worker
+    that has most."""
+    compute_worker: int | None
+    """The rank of the worker whose `compute_ms` that is, where another one has most of `exposed_ms`, and the two do not
+    add up to any worker's iteration. Null: they do."""
+    exposed_worker: int | None
+    """Likewise of `exposed_ms`."""
     input_ms: float | None
     """Time of a step in which a worker computes nothing because its batch is not there: the median of the worker for
     which that is the largest share of its iteration."""

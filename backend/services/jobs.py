@@ -28,7 +28,7 @@ from backend.services.known_tokens import check_stands
 from backend.services.merge import merged
 from backend.services.plans import Planned, Planner, view
 from backend.services.removal import remove
-from backend.services.start_check import check_start
+from backend.services.start_check import check_start, check_start_there
 from backend.services.stored import spec_of
 from backend.services.views import Views
 from engine.errors import UnknownNameError, UserError
@@ -78,8 +78,7 @@ class Jobs:
         with self._database.read() as session:
             _check_baseline(session, spec.baseline)
         planned = self._planner.plan(spec, asker, described_anyway=True)
-        with self._database.read() as session:
-            check_start(session, planned)
+        check_start(self._database, planned, self._files)
         return view(planned)
 
     def submit(
@@ -115,6 +114,7 @@ class Jobs:
                 return self._views.whole(session, held), False
             _check_baseline(session, spec.baseline)
         planned = self._planner.plan(spec, asker, message)
+        check_start(self._database, planned, self._files)
         row = _new_row(planned, key, body, owner)
 
         def write(session: Session) -> tuple[str, bool]:
@@ -122,7 +122,7 @@ class Jobs:
             if held := _repeated(session, key, body, owner):
                 return held.id, False
             _check_baseline(session, spec.baseline)
-            check_start(session, planned)
+            check_start_there(session, spec.checkpoint.start)
             _check_project(session, spec.project)  # it may have been removed while the job was planned
             record.submitted(session, row)
             return row.id, True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,7 +54,8 @@ class Maintenances:
 
     def begin(self, asked: schema.MaintenanceRequest, who: str | None) -> schema.MaintenanceView:
         """Take devices out of use, for `who`. Raises UserError for a device that this server does not have, for a node
-        that nobody knows, and for moments that lie too far ahead or in the wrong order."""
+        that nobody knows, for moments that lie too far ahead or in the wrong order, and where another one keeps all of
+        them out of use for as long: who ended one of the two would believe that they are back."""
         for position, name in enumerate(asked.devices or ()):
             if name not in self._known:
                 known = ", ".join(self._known)
@@ -90,6 +92,7 @@ class Maintenances:
                 found = nodes.find(session, asked.node)
                 row.home, row.view, row.called = found.home or None, found.view, found.called
                 row.node = found.name
+            _check_changes_something(session, row)
             session.add(row)
             session.flush()
             notify(session, None, KIND, {"id": row.id})
@@ -136,6 +139,31 @@ class Maintenances:
             who=row.who,
             holders=[schema.Holder(job_id=id_, job_name=name) for id_, name in holders.items()],
         )
+
+
+def _check_changes_something(session: Session, asked: Maintenance) -> None:
+    for row in session.scalars(select(Maintenance).where(snapshot.goes_on(asked.begins_unix_ns))):
+        if _covers(row, asked):
+            until = (
+                "" if row.ends_unix_ns is None else f" until {moment(row.ends_unix_ns):%Y-%m-%d %H:%M} UTC"
+            )
+            which = ", ".join(asked.devices or ()) or asked.node or "all of this server"
+            rule = f"maintenance {row.id} keeps that out of use{until} already"
+            raise UserError(
+                "node" if asked.node else "devices", which, rule, f"End maintenance {row.id} first"
+            )
+
+
+def _covers(row: Maintenance, asked: Maintenance) -> bool:
+    """Whether `asked`, beside `row`, would change nothing."""
+    return (
+        (row.home, row.view) == (asked.home, asked.view)
+        and (row.node is not None or asked.node is None)
+        and (row.devices is None or (asked.devices is not None and set(asked.devices) <= set(row.devices)))
+        and row.begins_unix_ns <= asked.begins_unix_ns
+        and (row.ends_unix_ns is None or (asked.ends_unix_ns or math.inf) <= row.ends_unix_ns)
+        and (row.makes_room or not asked.makes_room)
+    )
 
 
 def _means(row: Maintenance, device: str) -> bool:

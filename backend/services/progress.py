@@ -6,6 +6,7 @@ until the job's revision changes.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,10 +45,20 @@ class Progress:
     exposed_ns: float | None = None
     """Median of the worker that has most; so is the next."""
     compute_ns: float | None = None
+    exposed_rank: int | None = None
+    """Of that worker; so is the next."""
+    compute_rank: int | None = None
     inputs: tuple[speed.InputWait, ...] = ()
     """How long each worker waits for its data."""
     longest_input: speed.InputWait | None = None
     """Of the worker that waits longest."""
+
+    @property
+    def apart(self) -> bool:
+        """Whether one worker computes longest and another one waits longest, so that the two do not add up to any
+        worker's iteration."""
+        whole = (self.exposed_ns or 0.0) + (self.compute_ns or 0.0)
+        return self.exposed_rank != self.compute_rank and whole > (self.iteration_ns or math.inf)
 
 
 class ProgressReader:
@@ -123,6 +134,8 @@ def read(session: Session, attempt_id: int, workers: int, period: int) -> Progre
         samples_per_s=found.samples_per_s,
         exposed_ns=found.exposed_ns,
         compute_ns=found.compute_ns,
+        exposed_rank=found.exposed_rank,
+        compute_rank=found.compute_rank,
         inputs=found.inputs,
         longest_input=found.longest_input,
     )

@@ -13,6 +13,7 @@ from backend.db import Database, models
 from backend.executors.attempt_files import AttemptFiles, FilesOf
 from backend.figures import rolled
 from backend.figures.compared import Compared
+from backend.figures.course import begun_step, course
 from backend.figures.processors import Processors, processors
 from backend.figures.source import Source
 from backend.lifecycle import State, said
@@ -219,12 +220,12 @@ class Telemetry:
             spec, progress = spec_of(job), self._views.of(session, job, attempt)
             compared = speed_ups.of(session, job, baseline_id, attempt)
             target = spec.training.target_accuracy
-            ours, theirs = _time_to(session, attempt, target), None
             source = Source(session, job_id, number)
+            ours, theirs = _time_to(source, target), None
             machine = processors(source)
             if compared is not None and not compared.result.refused and not compared.baseline_gone:
                 baseline = find(session, compared.baseline_id)
-                theirs = _time_to(session, latest_attempt(session, baseline), target)
+                theirs = _time_to(source.other(baseline.id), target)
             return schema.Summary(
                 rehearsed=spec.rehearsed,
                 slowed=spec.slowed,
@@ -233,6 +234,8 @@ class Telemetry:
                 iteration_ms=milliseconds(progress.iteration_ns),
                 compute_ms=milliseconds(progress.compute_ns),
                 exposed_ms=milliseconds(progress.exposed_ns),
+                compute_worker=progress.compute_rank if progress.apart else None,
+                exposed_worker=progress.exposed_rank if progress.apart else None,
                 input_ms=milliseconds(waits.ns if (waits := progress.longest_input) else None),
                 inputs=[
                     schema.InputWait(worker=wait.rank, ms=wait.ns / 1e6, share=wait.share)
@@ -330,16 +333,20 @@ def _duration(session: Session, attempt: models.Attempt | None) -> float | None:
     return None if first is None or last is None else (last - first) / 1e9
 
 
-def _time_to(session: Session, attempt: models.Attempt | None, target: float | None) -> int | None:
-    """When the attempt's test accuracy first reached `target`, in ns since its first forward."""
-    if attempt is None or target is None:
+def _time_to(source: Source, target: float | None) -> int | None:
+    """How long the job had trained when its test accuracy first reached `target`, in ns since its first forward, over
+    all attempts whose steps were kept. None where it began with another job's checkpoint: what that took is not its
+    own."""
+    if target is None:
         return None
-    measured = select(models.Metric.at_ns, models.Metric.value).where(
-        models.Metric.attempt_id == attempt.id,
-        models.Metric.name == ACCURACY,
-        models.Metric.value.is_not(None),
-    )
-    rows = session.execute(measured).all()
-    start = _span(session, attempt)[0] or 0
-    time, value = np.array([at - start for at, _ in rows]), np.array([v for _, v in rows], float)
-    return definitions.time_to_target_ns(time, value, target, goal="max") if len(rows) else None
+    stretches = course(source)
+    if begun_step(stretches):
+        return None
+    for stretch in stretches:
+        rows = stretch.source.metric(ACCURACY)
+        rows = rows[stretch.has_measured(rows) & np.isfinite(rows["value"])]
+        seconds = stretch.seconds_until(rows["at"].astype(np.int64))
+        reached = definitions.time_to_target_ns(seconds * 1e9, rows["value"], target, goal="max")
+        if reached is not None:
+            return reached
+    return None

@@ -61,6 +61,23 @@ class Kept:
     """When its manifest was."""
 
 
+def check_written(path: Path, said: Any, *, root: Path) -> None:
+    """Whether a file below `root` has the length and the sum that are `said` of it (`Written` as a dictionary, unless
+    somebody else wrote that). Raises DamagedError."""
+    count = total = 0
+    try:
+        with open_regular(path, root=root) as file:
+            size = os.fstat(file.fileno()).st_size
+            if not isinstance(said, dict) or said.get("bytes") != size:  # a file with gaps may be endless
+                raise DamagedError(f"is not what was written: {size} bytes")
+            while piece := file.read(_PIECE):
+                count, total = count + len(piece), zlib.crc32(piece, total)
+    except (OSError, ValueError) as error:
+        raise DamagedError(f"cannot be read: {error}") from error
+    if said != {"bytes": count, "crc32": total}:
+        raise DamagedError(f"is not what was written: {count} bytes, CRC-32 {total}")
+
+
 class Store:
     """One job's checkpoints, seen by one process."""
 
@@ -176,18 +193,10 @@ class Store:
             self._verify_part(step, name, said)
 
     def _verify_part(self, step: int, name: str, said: Any) -> None:
-        count = total = 0
         try:
-            with open_regular(self.place(step) / f"{name}{SUFFIX}", root=self._folder) as file:
-                size = os.fstat(file.fileno()).st_size
-                if not isinstance(said, dict) or said.get("bytes") != size:  # a file with gaps may be endless
-                    raise DamagedError(f"its part of {name} is not what was written: {size} bytes")
-                while piece := file.read(_PIECE):
-                    count, total = count + len(piece), zlib.crc32(piece, total)
-        except (OSError, ValueError) as error:
-            raise DamagedError(f"its part of {name} cannot be read: {error}") from error
-        if said != {"bytes": count, "crc32": total}:
-            raise DamagedError(f"its part of {name} is not what was written: {count} bytes, CRC-32 {total}")
+            check_written(self.place(step) / f"{name}{SUFFIX}", said, root=self._folder)
+        except DamagedError as error:
+            raise DamagedError(f"its part of {name} {error}") from error
 
     def _steps(self) -> Iterator[int]:
         if not self._folder.is_dir():

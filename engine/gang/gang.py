@@ -12,6 +12,7 @@ import logging
 import math
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
@@ -85,12 +86,13 @@ class Gang:
         """Process id of every party."""
         return {party.name: process.pid or 0 for party, process in self._processes}
 
-    def start(self) -> None:
+    def start(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Start every process, or none: whatever prevents one stops those already started. Raises LabError where
-        the job's hosts cannot be made, and UserError where what it is to begin with cannot be used."""
+        the job's hosts cannot be made, UserError where what it is to begin with cannot be used, and StoppedError where
+        `stopped()` while that is made."""
         try:
             self._lab = _make_lab(self._launch)
-            begin(self._launch)
+            begin(self._launch, stopped)
             for party in self._parties:
                 self._processes.append((party, self._spawn(party)))
         except BaseException:

@@ -58,7 +58,9 @@ def check_fits(source: tuple[JobSpec, ModelDescription], begins: tuple[JobSpec, 
     if others:
         also = f" ({len(others)} parameters differ)" if len(others) > 1 else ""
         rule = f"{others[0]} is {_form(was.get(others[0]))} there and {_form(now.get(others[0]))} here{also}"
-        raise UserError("checkpoint.start.job", there.name, rule, "Name a job with the same model")
+        asked = ours.checkpoint.start.job if ours.checkpoint.start else there.name
+        rule = f"that job trains another model ({there.name}): {rule}"
+        raise UserError("checkpoint.start.job", asked, rule, "Name a job with the same model")
     name = theirs.optimizer.name
     if ours.optimizer.name != name:
         rule = f"that job's optimizer is {name}, whose state means nothing to another one"

@@ -24,6 +24,7 @@ from torch.nn import Parameter
 from engine.consistency.average import Average
 from engine.coordination.gather import Gather
 from engine.inputs.loader import StepBatch
+from engine.instrumentation.gate import past_gates
 from engine.plan.description import ModelDescription
 from engine.plan.optimizers import STEP_COUNT
 from engine.plan.units import Unit, carried, state_name
@@ -117,6 +118,7 @@ class Differences:
     def _leaves(self, layer: Layer) -> bool:
         return self._average.leaves(self._fragment[layer], self._step)
 
+    @past_gates
     def _send(self, layer: Layer) -> None:
         """Update the layer and let its units carry how far it has come."""
         self._updated.add(layer)

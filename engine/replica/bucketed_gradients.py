@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import TrainingError
+from engine.instrumentation.sharing import memory_of
 
 
 class _Seen(NamedTuple):
@@ -54,7 +55,7 @@ class BucketedGradients:
         late = list(self._late)
         for parameter, was in self._left.items():
             now = _look(parameter)
-            if now is None or now.gradient is not was.gradient or now.version > was.version + 1:
+            if now is None or now.gradient is not was.gradient or self._written(was, now):
                 late.append(self._name_of[parameter])
         for kept in (self._came, self._left, self._late):
             kept.clear()
@@ -64,6 +65,17 @@ class BucketedGradients:
                 " it in a hook of the parameter itself, or choose a strategy whose gradients leave after backward,"
                 " such as ring-allreduce"
             )
+
+    def _written(self, was: _Seen, now: _Seen) -> bool:
+        """Whether somebody else than DDP has written to it."""
+        grown = now.version - was.version
+        return grown > 1 and grown > self._writes(was)
+
+    def _writes(self, was: _Seen) -> int:
+        """How many writes of DDP's a gradient has counted: one for each that lies in the same memory. What the backward
+        pass of torch.stack gives parameters are views of one tensor, which count their writes together."""
+        memory = memory_of(was.gradient)
+        return sum(memory_of(seen.gradient) == memory for seen in self._left.values())
 
 
 def _look(parameter: Tensor) -> _Seen | None:

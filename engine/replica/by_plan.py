@@ -100,7 +100,7 @@ class PlanReplica:
                 hyper=hyper,
                 depart=self._depart,
                 close=lambda layer: self._close(layer.parameters),
-                may_be_read=lambda layer: self._reads.expected_in_backward or self._reads.shared(layer),
+                may_be_read=lambda layer: self._reads.may_be_read(layer),  # noqa: PLW0108 (made below)
                 clip=None if clip_norm is None else self._clip,
             )
         )

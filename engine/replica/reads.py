@@ -64,6 +64,8 @@ class Reads:
         """Backward passes in which it showed whether parameters are read after their gradient has left."""
         self._seen = False
         """One has been."""
+        self._watching: set[str] = set()
+        """Parameters whose gradient is final and has not left, whose gate is closed only to see who reads them."""
         self.before_forward: dict[str, Layer] = {}
         """By parameter: layers that the next forward pass may read without the gate's knowing."""
         self._late: dict[int, bool] = {}
@@ -81,6 +83,15 @@ class Reads:
     def expected_in_backward(self) -> bool:
         """Whether any parameter may be read in backward after its gradient has left, as far as is known."""
         return self._seen or self._watched < _WATCHED
+
+    def may_be_read(self, layer: Layer) -> bool:
+        """Whether somebody in backward may still look at what the layer's parameters are, whose gradients are final.
+        While that is not known, it shows from now on."""
+        if not self.expected_in_backward:
+            return self.shared(layer)
+        if not self._seen:
+            self._watching.update(n for n in layer.parameters if self._gate.close(self._parameters[n]))
+        return True
 
     def begin_backward(self) -> None:
         """Gradients leave from now on."""
@@ -102,11 +113,12 @@ class Reads:
 
     def is_closed(self, name: str) -> bool:
         """Whether the parameter's next version is outstanding."""
-        return self._gate.is_closed(self._parameters[name])
+        return name not in self._watching and self._gate.is_closed(self._parameters[name])
 
     def close(self, names: Iterable[str]) -> None:
         """The parameters' next versions are outstanding; where the next step begins without, nobody waits for them."""
         for name in names:
+            self._watching.discard(name)
             parameter = self._parameters[name]
             shared = self._memory.sharing.is_shared(name)
             if shared and self._memory.sharing.is_given_away(name):
@@ -176,6 +188,9 @@ class Reads:
 
     def _in_backward(self, name: str, layer: Layer, function: Any) -> None:
         """Raises TrainingError where what forward saw is no longer there."""
+        if name in self._watching:
+            self._seen = True
+            return
         if function in _OF_GRADIENT and not self._gradient_stays(layer):
             self._refuse(f"the gradient of {name} was read or set in backward after it had left to be summed")
         self._seen = True

@@ -3,9 +3,9 @@
     python -m engine.runtime.start ATTEMPT
 
 It writes one file beside the job's own checkpoints, with whole tensors, whatever the other job's workers, servers and
-slices were. Later attempts begin with the same file, so the other job may be removed. A process of its own, because who
-starts a gang loads no torch. Memory: the model, its optimizer's state, and of each worker its buffers. On an error
-there is no such file; it is the last line on standard error, as JSON.
+slices were, and then the sum of that file. Later attempts begin with the same file, so the other job may be removed. A
+process of its own, because who starts a gang loads no torch. Memory: the model, its optimizer's state, and of each
+worker its buffers. On an error there is no such file; it is the last line on standard error, as JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from engine.checkpoint import part as parts
-from engine.checkpoint.start import START, STEP, Start
+from engine.checkpoint.start import START, Start, say
 from engine.checkpoint.store import kept
 from engine.errors import UserError
 from engine.launch import Launch
@@ -43,20 +43,22 @@ def put_together(launch: Launch) -> None:
             f"{_FIELD}.step", step, rule, "Name another one, or let that job keep more"
         ) from error
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    whole.texts[STEP] = str(step)
     with tempfile.TemporaryDirectory(dir=folder) as beside:
-        parts.write(whole, Path(beside) / START)
+        written = parts.write(whole, Path(beside) / START)
         (Path(beside) / START).replace(folder / START)
+    say(folder, step, written)
 
 
 def _source(start: Start) -> Launch:
+    remedy = "Name a job that is still there"
+    if start.directory is None:
+        rule = "that job was removed, or never began, before this one did"
+        raise UserError(f"{_FIELD}.job", start.job, rule, remedy)
     try:
         return Launch.read(start.directory)
     except (KeyError, OSError, TypeError, ValueError) as error:
         rule = f"the files of that job's attempt in {start.directory} cannot be read: {error}"
-        raise UserError(
-            f"{_FIELD}.job", str(start.directory), rule, "Name a job that is still there"
-        ) from None
+        raise UserError(f"{_FIELD}.job", start.job, rule, remedy) from None
 
 
 def _step(source: Launch, start: Start) -> int:
@@ -66,7 +68,7 @@ def _step(source: Launch, start: Start) -> int:
     found = kept(source.checkpoint_folder)
     if not found:
         rule = "that job has no checkpoint (any more)"
-        raise UserError(f"{_FIELD}.job", str(start.directory), rule, "Name a job with one")
+        raise UserError(f"{_FIELD}.job", start.job, rule, "Name a job with one")
     return found[0].step
 
 

@@ -287,7 +287,11 @@ DEFINITIONS: Mapping[str, str] = {
         "start of forward to start of the next forward: of each worker the median over the window, warm-up left out; "
         "the job's is the slowest worker's; where workers average every k steps, over whole periods of k steps"
     ),
-    "exposed communication": "time in which a worker computes nothing because a version has not arrived",
+    "exposed communication": (
+        "time in which a worker computes nothing because a version has not arrived; of each worker the median over the "
+        "window, warm-up left out; the job's is that of the worker that waits most, which is another one than the "
+        "slowest where workers are not equally fast"
+    ),
     "waiting for input": (
         "time in which a worker computes nothing because its batch is not there: it is read, decoded, transformed or "
         "copied, where input.where says; of each worker the median over the window, warm-up left out, and its share of "
@@ -334,7 +338,9 @@ DEFINITIONS: Mapping[str, str] = {
         "how many steps more a worker has ended than the worker that has ended the fewest, at the same moment"
     ),
     "convergence speed-up": (
-        "the baseline's time to reach a target over this job's time to reach it, where their speed-up is not refused"
+        "the baseline's time to reach a target over this job's time to reach it, where their speed-up is not refused; "
+        "an attempt that goes on from a checkpoint has, too, what the attempts took whose steps it rests on; none for "
+        "a job that begins with another job's checkpoint"
     ),
 }
 """One sentence for each; the page explains its figures with them."""

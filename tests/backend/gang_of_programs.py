@@ -13,8 +13,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 from backend.executors.supervisor import main
+from engine.gang.beginning import StoppedError
 from engine.gang.gang import GangEnd
 from engine.launch import Launch
 from engine.plan.cluster import Party
@@ -49,6 +51,7 @@ PROGRAMS = {
     "makes room": MAKES_ROOM,
     "leaves a daemon and fails": f"{DAEMON}; raise SystemExit(3)",
     "does not start": "",
+    "begins for long": "",
     "breaks its supervisor": "",
 }
 LOST = "worker 1 was lost after 37 steps: killed by SIGKILL"
@@ -63,7 +66,11 @@ class Programs:
         self._launch = launch
         self._running: dict[Party, subprocess.Popen[bytes]] = {}
 
-    def start(self) -> None:
+    def start(self, stopped: Callable[[], bool]) -> None:
+        if self._launch.job.name == "begins for long":
+            while not stopped():
+                time.sleep(0.01)
+            raise StoppedError
         if self._launch.job.name == "does not start":
             raise RuntimeError("no room for worker 1")
         for party in self._launch.parties:

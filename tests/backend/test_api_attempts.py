@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
@@ -18,6 +19,7 @@ from engine.telemetry.resumption import RESUMED
 from tests.backend.figures_drawn import column
 from tests.backend.job_specs import submit
 from tests.backend.posted_run import (
+    SAMPLES,
     STEP_MS,
     STEPS,
     Posted,
@@ -28,6 +30,13 @@ from tests.backend.posted_run import (
 )
 
 SLOWER = 3
+TARGET = {"steps": STEPS, "global_batch": 32, "target_accuracy": 0.7}
+
+
+def compared(api: TestClient, job_id: str, by: str) -> Any:
+    answer = api.get("/api/v1/compare", params={"jobs": job_id, "what": "loss", "by": by})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +125,9 @@ def test_an_attempt_says_which_workers_it_went_on_without(
 def test_an_attempt_says_from_which_step_it_goes_on_and_its_loss_has_each_step_once(
     api: TestClient, run: Posted, tmp_path: Path
 ) -> None:
-    """The third attempt goes on from a checkpoint that the first has made: that of the second was damaged."""
-    job_id = submit(api, "goes on")["id"]
+    """The third attempt goes on from a checkpoint that the first has made: that of the second was damaged. What it took
+    to get there counts."""
+    job_id = submit(api, "goes on", training=TARGET)["id"]
     for number, (first, accuracy) in enumerate([(0, {8: 0.5, 12: 0.1}), (12, {}), (8, {16: 0.75})], start=1):
         going = start_attempt(api, job_id, tmp_path / str(number))
         record_steps(going, first=first, before=accuracy)
@@ -135,6 +145,26 @@ def test_an_attempt_says_from_which_step_it_goes_on_and_its_loss_has_each_step_o
     assert list(column(measured["x"])) == [8, 16, STEPS - 1]
     assert list(column(measured["y"])) == [0.5, 0.75, 0.875]
     assert {point["step"] for point in get(api, going, "metrics")["series"]["loss"]} == set(range(8, STEPS))
+    before, since = 8 * max(STEP_MS), (16 - 8) * STEP_MS[0]  # until all had made its steps; worker 0 measures
+    assert get(api, going, "summary")["time_to_target_s"] == pytest.approx((before + since) / 1e3)
+    (samples,), (sent,) = (compared(api, job_id, by)["data"] for by in ("samples", "bytes"))
+    assert list(column(samples["x"])) == [2 * SAMPLES * (1 + step) for step in range(STEPS)]
+    assert len(column(sent["x"])) == STEPS
+    assert (np.diff(column(sent["x"])) > 0).all()
+
+
+def test_what_another_job_took_until_the_checkpoint_that_this_one_begins_with_is_not_its_own(
+    api: TestClient, tmp_path: Path
+) -> None:
+    begun = start_attempt(api, submit(api, "begins late", training=TARGET)["id"], tmp_path)
+    record_steps(begun, first=12)
+    begun.post_all(api)
+    end_attempt(api, begun)
+    assert get(api, begun, "summary")["time_to_target_s"] is None
+    drawn = compared(api, begun.job_id, "samples")
+    assert list(column(drawn["data"][0]["x"])) == [2 * SAMPLES * (1 + step) for step in range(STEPS - 12)]
+    (said,) = [note["text"] for note in drawn["layout"]["annotations"] if "another job" in note["text"]]
+    assert "samples trained on counts from its step 12 on" in said
 
 
 def test_a_job_that_made_room_is_as_far_as_its_checkpoint_before_its_first_step(

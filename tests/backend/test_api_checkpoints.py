@@ -7,6 +7,7 @@ import json
 import subprocess
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import torch
 from fastapi.testclient import TestClient
 from torch import nn
 
-from backend.scheduler.started_with import start_of
+from backend.executors.local_files import LocalFiles
+from backend.scheduler.started_with import directories, start_of
 from backend.services.checkpoints import PATIENCE_S, PIECE_BYTES, Pieces
 from backend.services.errors import Conflict
 from engine import launch as launches
@@ -117,6 +119,7 @@ def test_a_job_may_begin_with_a_checkpoint_that_another_has(api: TestClient, tmp
         return str(answer.json()["detail"])
 
     assert "no such job" in refused("nobody")
+    assert f"Give the whole id: {posted.job_id}" in refused(posted.job_id[:13])
     assert "has no checkpoint that this server sees" in refused()
     meeting = Meeting(Nowhere(), rank=0, workers=1, shards=(), deadline_s=1)
     cuts = WorkerCuts(launch, 0, nn.Linear(2, 3), Held(), torch.device("cpu"), 9, meeting)
@@ -129,8 +132,12 @@ def test_a_job_may_begin_with_a_checkpoint_that_another_has(api: TestClient, tmp
     made = submit(api, "on", strategy={"name": "p3"}, checkpoint={"start": {"job": posted.job_id}})
     assert made["spec"]["checkpoint"]["start"] == {"job": posted.job_id, "step": None}
     with api.app.state.context.database.read() as session:  # type: ignore[attr-defined]
-        start = start_of(session, from_plain(JobSpec, made["spec"]).checkpoint.start)
-    assert start == Start(directory=launch.directory, step=None)
+        attempts = directories(session, posted.job_id)
+    asked = from_plain(JobSpec, made["spec"]).checkpoint.start
+    assert asked is not None
+    start = Start(job=posted.job_id, directory=launch.directory, step=None)
+    assert start_of(asked, [str(tmp_path / "2"), *attempts], LocalFiles) == start
+    assert start_of(asked, [], LocalFiles) == replace(start, directory=None)
 
 
 def test_who_takes_nothing_loses_the_place_to_who_waits() -> None:

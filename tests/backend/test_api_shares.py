@@ -21,6 +21,7 @@ def test_devices_are_out_of_use_until_they_are_given_back(api: TestClient, tmp_p
     asked = {"devices": ["cpu:0"], "makes_room": True, "note": "a new driver"}
     made = api.post("/api/v1/maintenance", json=asked)
     assert made.status_code == 201, made.text
+    assert "keeps that out of use already" in api.post("/api/v1/maintenance", json=asked).text
     assert (
         "more than 366 days ahead" in api.post("/api/v1/maintenance", json={"begins_at": "2999-01-01"}).text
     )

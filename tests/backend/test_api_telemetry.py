@@ -16,6 +16,7 @@ from backend.executors.base import Ended
 from backend.executors.log_times import LogTimes
 from backend.lifecycle import Reason
 from backend.schemas.jobs import Job
+from backend.services.progress import Progress
 from backend.services.series import thin
 from engine.telemetry import batch as wire
 from engine.telemetry import measured
@@ -100,6 +101,7 @@ def test_the_summary_follows_the_definitions(api: TestClient, run: Posted) -> No
     assert summary["iteration_ms"] == 50
     assert summary["exposed_ms"] == 5
     assert summary["compute_ms"] == 25
+    assert summary["exposed_worker"] is None, "it all fits into an iteration"
     assert summary["steps"] == STEPS
     assert summary["window_steps"] == STEPS - 5  # warm-up left out
     assert summary["duration_s"] == pytest.approx(STEPS * 0.05)
@@ -354,3 +356,13 @@ def test_a_convergence_speed_up_compares_only_what_a_speed_up_does(api: TestClie
     assert "work: cnn on digits" in other["speed_up"]["why_not"]  # type: ignore[index]
     never = get(api, posted("never", slower=1, target=0.9), "summary", baseline=slow.job_id)
     assert (never["time_to_target_s"], never["convergence_speed_up"]) == (None, None)
+
+
+def test_whose_the_parts_are_is_said_where_they_do_not_fit_into_an_iteration() -> None:
+    straggler = Progress(
+        iteration_ns=328.0, compute_ns=271.0, exposed_ns=170.0, exposed_rank=0, compute_rank=1
+    )
+    assert straggler.apart
+    assert not replace(straggler, compute_rank=0).apart, "they overlap on one worker"
+    assert not replace(straggler, exposed_ns=50.0).apart
+    assert not Progress().apart

@@ -109,6 +109,14 @@ def test_stop_ends_as_cancelled_and_leaves_nothing_and_twice_is_harmless(
     assert nothing_left(tmp_path)
 
 
+def test_stop_while_it_begins_ends_as_cancelled(executor: Executor, tmp_path: Path) -> None:
+    """What a job begins with may take minutes to put together."""
+    handle = executor.launch(launch(tmp_path, "begins for long"), NOWHERE)
+    executor.stop(handle)
+    end = ended(executor, handle)
+    assert (end.status, end.reason) == ("cancelled", Reason.CANCELLED)
+
+
 def test_stop_right_after_launch_ends_as_cancelled(executor: Executor, tmp_path: Path) -> None:
     handle = executor.launch(launch(tmp_path, "sleep"), NOWHERE)
     executor.stop(handle)

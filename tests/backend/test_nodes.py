@@ -170,3 +170,7 @@ def test_nodes_are_listed_and_drained_through_the_api(api: TestClient, tmp_path:
     entries = api.get("/api/v1/audit", params={"limit": 2}).json()["items"]
     assert [entry["action"] for entry in entries] == ["end_maintenance", "begin_maintenance"]
     assert {entry["details"]["devices"] for entry in entries} == {f"all devices of {node['name']}"}
+    again = api.post("/api/v1/maintenance", json={"node": node["name"]}).json()
+    twice = api.post("/api/v1/maintenance", json={"node": node["name"]})
+    assert twice.status_code == 422
+    assert f"maintenance {again['id']} keeps that out of use already. End maintenance" in twice.text

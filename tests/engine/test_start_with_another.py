@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,11 @@ from torch import Tensor, nn
 
 from engine import launch as launches
 from engine.checkpoint.model_state import check_buffers, described
-from engine.checkpoint.start import START, Start
+from engine.checkpoint.part import Part, write
+from engine.checkpoint.start import START, Start, begun_step, say
+from engine.checkpoint.store import DamagedError
 from engine.errors import UserError
+from engine.gang.beginning import StoppedError, begin
 from engine.launch import Launch
 from engine.plan.checkpoint import CheckpointSpec
 from engine.plan.checkpoint_rules import check_fits
@@ -90,7 +94,7 @@ def goes_on(
     first = spec_of(before, workers[0], optimizer, steps=HALF + 1, checkpoint={"every_steps": HALF})
     second = spec_of(after, workers[1], optimizer, checkpoint={"start": {"job": "first"}})
     succeeded(attempt(first, place / "first" / "1"))
-    start = Start(directory=place / "first" / "1", step=None)
+    start = Start(job="first", directory=place / "first" / "1", step=None)
     run = attempt(second, place / "second" / "1", start)
     found = succeeded(run)
     assert run.launch.resumed == HALF
@@ -150,16 +154,29 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     place = tmp_path / "first" / "1"
     asked = {"start": {"job": "first"}}
     for spec, start, field in [
-        (spec_of(RING, 1, checkpoint=asked), Start(directory=place, step=HALF - 1), "checkpoint.start.step"),
         (
             spec_of(RING, 1, checkpoint=asked),
-            Start(directory=tmp_path / "no", step=None),
+            Start(job="first", directory=place, step=HALF - 1),
+            "checkpoint.start.step",
+        ),
+        (
+            spec_of(RING, 1, checkpoint=asked),
+            Start(job="first", directory=tmp_path / "no", step=None),
             "checkpoint.start.job",
         ),
-        (spec_of(RING, 1, ADAM, checkpoint=asked), Start(directory=place, step=None), "optimizer.name"),
+        (
+            spec_of(RING, 1, checkpoint=asked),
+            Start(job="gone", directory=None, step=None),
+            "checkpoint.start.job",
+        ),
+        (
+            spec_of(RING, 1, ADAM, checkpoint=asked),
+            Start(job="first", directory=place, step=None),
+            "optimizer.name",
+        ),
         (
             spec_of(RING, 1, checkpoint=asked, model={"name": "mlp"}),
-            Start(directory=place, step=None),
+            Start(job="first", directory=place, step=None),
             "checkpoint.start.job",
         ),
     ]:
@@ -172,6 +189,35 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     short = attempt(spec_of(RING, 1, checkpoint=asked, steps=HALF), tmp_path / "second" / "1", start)
     assert "training.steps" in short.end.reason
     assert "Let it have more" in short.end.reason
+
+
+def test_what_was_put_together_is_what_is_read(tmp_path: Path) -> None:
+    """And where the disk has changed it, it is none."""
+    assert begun_step(tmp_path) is None
+    written = write(Part(tensors={"parameter/weight": torch.ones(3)}), tmp_path / START)
+    assert begun_step(tmp_path) is None, "its sum is not on the disk yet"
+    say(tmp_path, HALF, written)
+    assert begun_step(tmp_path) == HALF
+    with (tmp_path / START).open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"x")
+    with pytest.raises(DamagedError, match="is not what was written"):
+        begun_step(tmp_path)
+    (tmp_path / START).unlink()
+    with pytest.raises(DamagedError, match="cannot be read"):
+        begun_step(tmp_path)
+    (tmp_path / "start.json").write_text("[]")
+    with pytest.raises(DamagedError, match="makes no sense"):
+        begun_step(tmp_path)
+
+
+def test_an_attempt_is_stopped_while_that_is_put_together(tmp_path: Path) -> None:
+    """Nobody waits until it is done."""
+    spec = spec_of(RING, 1, checkpoint={"start": {"job": "first"}})
+    launch = prepared(spec, tmp_path / "1", Start(job="first", directory=tmp_path, step=None))
+    with pytest.raises(StoppedError):
+        begin(launch, lambda: True)
+    assert not list(tmp_path.glob(f"**/{START}"))
 
 
 def test_an_optimizer_that_keeps_more_is_refused() -> None:

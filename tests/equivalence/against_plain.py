@@ -23,6 +23,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "late-multiply": {"layers": "all"},
     "p3+late-multiply": {"layers": "all", "slice_size": 300},
     "ddp": {"bucket_bytes": 4000},
+    "parameter-averaging": {"period": 1},
 }
 """So small that a layer has several slices, and a bucket few layers."""
 

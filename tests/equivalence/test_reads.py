@@ -125,10 +125,12 @@ def test_what_shares_memory_with_a_parameter_is_waited_for(strategy: str, tmp_pa
         ("p3", "detached", 11),
         ("p3", "all", 3),
         ("ring-allreduce-overlap", "all", 0),
+        ("parameter-averaging", "module_hook", 0),
     ],
 )
 def test_what_backward_reads_is_what_forward_saw(strategy: str, how: str, when: int, tmp_path: Path) -> None:
-    """Also where the weight has left and its new value has come."""
+    """Also where the weight has left and its new value has come; and where a layer is updated as soon as its gradients
+    are final, if nobody has read in backward."""
     holds("reads:in_backward", strategy, 2, tmp_path, how=how, when=when)
 
 

@@ -22,6 +22,8 @@ const summary = (change: Partial<Summary> = {}) =>
     iteration_ms: 41.237,
     compute_ms: 20,
     exposed_ms: null,
+    compute_worker: null,
+    exposed_worker: null,
     input_ms: 3.21,
     processors: { busy: 0.412, own: 0.384 },
     samples_per_s: 812.4,
@@ -53,6 +55,8 @@ test("numbers stand by job, the first one is what the others are compared with",
   expect(row(rows, "iteration")).toEqual(["41.24 ms", "41.24 ms"]);
   expect(row(rows, "input")).toEqual(["3.21 ms", "3.21 ms"]);
   expect(row(rows, "exposed")).toEqual(["–", "–"]);
+  const straggler = summary({ compute_worker: 1, exposed_ms: 30, exposed_worker: 0 });
+  expect(row(compareRows([job("p3")], [straggler]), "exposed")).toEqual(["30.00 ms, worker 0"]);
   expect(row(rows, "on the wire")).toEqual(["2.0 KiB/step", "2.0 KiB/step"]);
   expect(row(rows, "speed-up")).toEqual(["1", "1.32x"]);
   expect(row(rows, "95 %")).toEqual(["–", "1.20 to 1.45"]);

@@ -10,6 +10,7 @@ import {
   formatThroughput,
   NONE,
   NOT_MEASURED,
+  ofWorker,
 } from "./format";
 import { STATES } from "./jobState";
 import { WHY_NONE } from "./whyNone";
@@ -50,8 +51,16 @@ export function compareRows(jobs: Job[], summaries: (Summary | undefined)[]): Co
       none: WHY_NONE.steps,
       values: of((summary) => formatStepTime(summary.iteration_ms)),
     },
-    { label: "computing", none: WHY_NONE.steps, values: of((summary) => formatStepTime(summary.compute_ms)) },
-    { label: "exposed", none: WHY_NONE.steps, values: of((summary) => formatStepTime(summary.exposed_ms)) },
+    {
+      label: "computing",
+      none: WHY_NONE.steps,
+      values: of(({ compute_ms, compute_worker }) => ofWorker(formatStepTime(compute_ms), compute_worker)),
+    },
+    {
+      label: "exposed",
+      none: WHY_NONE.steps,
+      values: of(({ exposed_ms, exposed_worker }) => ofWorker(formatStepTime(exposed_ms), exposed_worker)),
+    },
     { label: "input", none: WHY_NONE.steps, values: of((summary) => formatStepTime(summary.input_ms)) },
     {
       label: "processors",

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { ClusterNode, Device } from "../api/types";
-import { addressWords, freeWords, kinds, needs } from "./devices";
+import type { ClusterNode, Device, Maintenance } from "../api/types";
+import { addressWords, drainsOf, freeWords, keptBy, kinds, needs, outOfUseWords } from "./devices";
 
 const device = (name: string, job_id: string | null = null) =>
   ({ name, kind: name.split(":")[0], job_id }) as Device;
@@ -54,4 +54,23 @@ test("a node says what is free on it and how it is reached, and nothing of one t
   expect(addressWords({ address: null, interfaces: interfaces.slice(3) })).toBe(
     "only this machine reaches it",
   );
+});
+
+test("a node that is drained says so, and who gives devices back hears of other maintenance", () => {
+  const [past, future] = ["2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z"];
+  const of = (id: number, more: Partial<Maintenance>) =>
+    ({ id, devices: null, node: "a", server: "s", begins_at: past, ends_at: null, ...more }) as Maintenance;
+  const [drain, later, one] = [
+    of(1, {}),
+    of(2, { begins_at: future }),
+    of(3, { devices: ["cpu:0"], who: "ada" }),
+  ];
+  const [other, elsewhere] = [of(4, { devices: ["cpu:0", "cpu:1"] }), of(5, { node: "b" })];
+  const all = [drain, later, elsewhere];
+  expect(drainsOf({ name: "a", servers: ["s"] }, all)).toEqual([drain]);
+  expect(outOfUseWords(one)).toMatch(/^Out of use since .*, until it is given back, by ada\.$/);
+  expect(keptBy(drain, all)).toBe("");
+  expect(keptBy(one, [...all, one])).toMatch(/^all devices since /);
+  expect(keptBy(one, [one, other])).toMatch(/^cpu:0, cpu:1 since /);
+  expect(keptBy(one, [of(6, { devices: ["cpu:9"] })])).toBe("");
 });

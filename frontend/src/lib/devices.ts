@@ -40,6 +40,46 @@ export function freeWords({ devices, free, state }: Pick<ClusterNode, "devices" 
   return state === "away" ? "Nothing of it is free while it is away." : `Free: ${each.join(", ")}.`;
 }
 
+/** The maintenance that keeps a whole node out of use now. */
+export function drainsOf(
+  { name, servers }: Pick<ClusterNode, "name" | "servers">,
+  all: Maintenance[],
+): Maintenance[] {
+  return all.filter((one) => one.node === name && servers.includes(one.server) && hasBegun(one));
+}
+
+/** `Out of use since 9:07, until 11:00, for a new driver; by ada.` */
+export function outOfUseWords({ begins_at, ends_at, note, who }: Maintenance): string {
+  const parts = [`since ${new Date(begins_at).toLocaleString()}`];
+  parts.push(ends_at ? `until ${new Date(ends_at).toLocaleString()}` : "until it is given back");
+  if (note) parts.push(`for: ${note}`);
+  if (who) parts.push(`by ${who}`);
+  return `Out of use ${parts.join(", ")}.`;
+}
+
+/** What else keeps some of its devices out of use: `all devices since 9:07`. Empty: nothing does. */
+export function keptBy(one: Maintenance, all: Maintenance[]): string {
+  const others = all.filter(
+    (other) =>
+      other.id !== one.id &&
+      hasBegun(other) &&
+      (other.node ?? other.server) === (one.node ?? one.server) &&
+      (one.devices === null ||
+        other.devices === null ||
+        one.devices.some((id) => other.devices?.includes(id))),
+  );
+  return others
+    .map(
+      ({ devices, begins_at }) =>
+        `${devices?.join(", ") ?? "all devices"} since ${new Date(begins_at).toLocaleString()}`,
+    )
+    .join("; ");
+}
+
+function hasBegun({ begins_at }: Maintenance): boolean {
+  return Date.parse(begins_at) <= Date.now();
+}
+
 /** How a node is reached, and what is known of its links: those with an address, or a rate. */
 export function addressWords({ address, interfaces }: Pick<ClusterNode, "address" | "interfaces">): string {
   const told = interfaces.filter(

@@ -131,3 +131,8 @@ export function formatFixed(value: number, digits: number): string {
   const halfway = Number.isInteger(value * 2 ** (digits + 1)) && Math.abs((value * unit) % 1) === 0.5;
   return halfway ? ((2 * Math.round((value * unit) / 2)) / unit).toFixed(digits) : text;
 }
+
+/** Whose a figure is, where workers differ: `169.6 ms, worker 0`. */
+export function ofWorker(text: string, worker: number | null): string {
+  return worker === null ? text : `${text}, worker ${worker}`;
+}

@@ -101,6 +101,8 @@ test("a comparison keeps its jobs, its axis and its figure", () => {
 test("a form is filled from one thing", () => {
   expect(launchSearch(parseQuery("template=vgg-small"))).toEqual({ template: "vgg-small" });
   expect(launchSearch(parseQuery("from=a1&template=vgg-small"))).toEqual({ from: "a1" });
+  expect(launchSearch(parseQuery("from=a1&begin=40"))).toEqual({ from: "a1", begin: 40 });
+  expect(launchSearch(parseQuery("start=own&begin=40"))).toEqual({ start: "own" });
   expect(launchSearch(parseQuery("start=own"))).toEqual({ start: "own" });
   const again = {
     again: "r1",

@@ -134,6 +134,8 @@ export type Start = (typeof STARTS)[number];
 /** What fills the launch form: a job, a template, or one of the ways to begin. */
 export interface LaunchSearch {
   from?: string;
+  /** The step of that job's checkpoint with which the new one begins. */
+  begin?: number;
   template?: string;
   start?: Start;
   /** Whether strategies race, where a job or a template fills the form. */
@@ -251,7 +253,7 @@ export function launchSearch(raw: Raw): LaunchSearch {
     const [member, rate] = [word(raw.member), word(raw.rate)];
     return compact({ again, member, rate, workers, batch, rounds, fidelity });
   }
-  if (from !== undefined) return compact({ from, race });
+  if (from !== undefined) return compact({ from, begin: whole(raw.begin), race });
   if (template !== undefined) return compact({ template, race });
   return compact({ start: STARTS.find((name) => name === raw.start), race });
 }

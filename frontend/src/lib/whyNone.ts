@@ -4,7 +4,8 @@ export const WHY_NONE = {
   loss: "No step has ended",
   wire: "PyTorch's own collectives decide what travels: the plan declares no bytes",
   accuracy: "No evaluation has ended",
-  target: "No target accuracy was set, or it has not been reached",
+  target:
+    "No target accuracy was set, it has not been reached, or the job begins with another job's checkpoint, whose time is not its own",
   speedUp: "No baseline to compare with, or not enough steps of both after the warm-up",
   interval: "Too little was measured for an interval",
   scaling: "Not comparable by equal batches",

@@ -4,6 +4,7 @@ import type { Device } from "../../api/types";
 import { useAddForm } from "../../components/useAddForm";
 import { useShareChange } from "./useShareChange";
 
+const ALL = "all of this server";
 const EMPTY = { devices: [] as string[], at: "", until: "", room: false, note: "" };
 
 /** Takes devices out of use, at once or from a moment on. */
@@ -13,7 +14,7 @@ export function BeginMaintenance({ devices }: { devices: Device[] }) {
       unwrap(
         client.POST("/api/v1/maintenance", {
           body: {
-            devices: given.devices.length > 0 ? given.devices : null,
+            devices: given.devices.includes(ALL) ? null : given.devices,
             begins_at: given.at ? new Date(given.at).toISOString() : null,
             ends_at: given.until ? new Date(given.until).toISOString() : null,
             makes_room: given.room,
@@ -31,10 +32,12 @@ export function BeginMaintenance({ devices }: { devices: Device[] }) {
           size="xs"
           miw={200}
           label="Take out of use"
-          placeholder={fields.devices.length > 0 ? undefined : "all of this server"}
-          data={devices.map(({ name }) => name)}
+          placeholder={fields.devices.length > 0 ? undefined : "devices"}
+          data={[ALL, ...devices.map(({ name }) => name)]}
           value={fields.devices}
-          onChange={(chosen) => put({ devices: chosen })}
+          onChange={(chosen) =>
+            put({ devices: chosen.at(-1) === ALL ? [ALL] : chosen.filter((id) => id !== ALL) })
+          }
           searchable
           clearable
           data-testid="maintenance-devices"
@@ -66,6 +69,7 @@ export function BeginMaintenance({ devices }: { devices: Device[] }) {
           size="xs"
           variant="light"
           loading={begin.isPending}
+          disabled={fields.devices.length === 0}
           data-testid="begin-maintenance"
         >
           Begin

@@ -2,16 +2,14 @@ import { Paper, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Fragment } from "react";
 import { useWho } from "../../access/useWho";
-import { client, unwrap } from "../../api/client";
 import { maintenanceQuery } from "../../api/shareQueries";
 import type { Device, Maintenance } from "../../api/types";
 import { LinkAnchor } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
 import { maintenanceRows } from "../../lib/devices";
-import { ConfirmButton } from "../people/ConfirmButton";
 import { BeginMaintenance } from "./BeginMaintenance";
-import { useShareChange } from "./useShareChange";
+import { GiveBack } from "./GiveBack";
 
 /** Devices that are out of use, or will be; admins begin and end it. Nothing where there is neither. */
 export function MaintenancePanel({ devices }: { devices: Device[] }) {
@@ -37,7 +35,7 @@ export function MaintenancePanel({ devices }: { devices: Device[] }) {
                 <Table.Th w={190}>Begins</Table.Th>
                 <Table.Th>Who runs there</Table.Th>
                 <Table.Th>What for</Table.Th>
-                {admin && <Table.Th w={110} />}
+                {admin && <Table.Th w={130} />}
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody>
@@ -55,13 +53,6 @@ export function MaintenancePanel({ devices }: { devices: Device[] }) {
 
 function Row({ one, admin }: { one: Maintenance; admin: boolean }) {
   const { id, devices, node, server, begins_at, ends_at, makes_room, holders, note, who } = one;
-  const end = useShareChange(
-    () =>
-      unwrap(
-        client.DELETE("/api/v1/maintenance/{maintenance_id}", { params: { path: { maintenance_id: id } } }),
-      ),
-    "It goes on",
-  );
   const named = devices?.join(", ") ?? "all devices";
   const whose = node ?? server;
   return (
@@ -106,16 +97,7 @@ function Row({ one, admin }: { one: Maintenance; admin: boolean }) {
       </Table.Td>
       {admin && (
         <Table.Td>
-          <ConfirmButton
-            label="End"
-            about={named}
-            title="Give these devices back?"
-            keep="Keep them out of use"
-            pending={end.isPending}
-            onConfirm={() => end.mutateAsync(undefined)}
-          >
-            Jobs that wait may start on {named} at once.
-          </ConfirmButton>
+          <GiveBack maintenance={one} />
         </Table.Td>
       )}
     </Table.Tr>

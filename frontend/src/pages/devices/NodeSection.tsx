@@ -1,13 +1,17 @@
 import { Badge, Box, Group, Paper, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useWho } from "../../access/useWho";
+import { maintenanceQuery } from "../../api/shareQueries";
 import type { ClusterNode } from "../../api/types";
-import { addressWords, freeWords, kinds } from "../../lib/devices";
+import { addressWords, drainsOf, freeWords, kinds, outOfUseWords } from "../../lib/devices";
 import { formatSpan } from "../../lib/format";
 import { DeviceTable } from "./DeviceTable";
 import { DrainNode } from "./DrainNode";
+import { GiveBack } from "./GiveBack";
 
-/** One machine: how it is reached, whether it is there, and its devices. */
+/** One machine: how it is reached, whether it is there or drained, and its devices. */
 export function NodeSection({ node }: { node: ClusterNode }) {
+  const drains = drainsOf(node, useQuery(maintenanceQuery).data ?? []);
   const { id, name, state, seen_at, servers } = node;
   const admin = useWho().role === "admin";
   const away = state === "away";
@@ -31,6 +35,11 @@ export function NodeSection({ node }: { node: ClusterNode }) {
                 Seen {formatSpan((Date.now() - Date.parse(seen_at)) / 1000)} ago. What runs there may go on.
               </Text>
             )}
+            {drains.map((drain) => (
+              <Text key={drain.id} size="sm" data-testid={`drained-${id}`}>
+                {outOfUseWords(drain)}
+              </Text>
+            ))}
             <Text size="sm" c="dimmed">
               {freeWords(node)}
             </Text>
@@ -43,7 +52,10 @@ export function NodeSection({ node }: { node: ClusterNode }) {
           </div>
           {admin && (
             <Box style={{ flexShrink: 0 }}>
-              <DrainNode node={node} />
+              {drains.map((drain) => (
+                <GiveBack key={drain.id} maintenance={drain} />
+              ))}
+              {drains.length === 0 && <DrainNode node={node} />}
             </Box>
           )}
         </Group>

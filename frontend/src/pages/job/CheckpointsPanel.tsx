@@ -1,8 +1,10 @@
 import { Button, Group, Paper, Table, Text, Title } from "@mantine/core";
 import { IconDownload } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
+import { ForMembers } from "../../access/ForMembers";
 import { checkpointsQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
+import { LinkButton } from "../../components/links";
 import { Problem } from "../../components/Problem";
 import { TakeTable } from "../../components/TakeTable";
 import { checkpointRows } from "../../lib/attemptRows";
@@ -66,6 +68,18 @@ export function CheckpointsPanel({ job }: { job: Job }) {
                   <Group gap="xs">
                     <Download job={job} what="model" step={one.step} />
                     <Download job={job} what="optimizer" step={one.step} />
+                    <ForMembers>
+                      <LinkButton
+                        to="/launch"
+                        search={{ from: job.id, begin: one.step }}
+                        size="compact-sm"
+                        variant="default"
+                        aria-label={`Begin a job with step ${one.step}`}
+                        data-testid={`begin-${one.step}`}
+                      >
+                        Begin a job with it
+                      </LinkButton>
+                    </ForMembers>
                   </Group>
                 </Table.Td>
               </Table.Tr>

@@ -31,6 +31,7 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
   const may = mayChange(useWho(), job.owner);
   // The service says it in words, for a job in the queue also its place there.
   const why = job.message ?? job.reason;
+  const begins = job.spec.checkpoint.start;
   const shown = job.attempts.find(({ number }) => number === attempt) ?? job.attempts.at(-1);
   const dropped = shown?.dropped ?? [];
   return (
@@ -56,7 +57,8 @@ export function JobHeader({ job, attempt }: { job: Job; attempt: number | undefi
             )}
             <Owner of={job} />
             <RateBadge job={job} />
-            {job.baseline_id && <Baseline of={job} id={job.baseline_id} />}
+            {job.baseline_id && <Other of={job} id={job.baseline_id} as="baseline" />}
+            {begins && <Other of={job} id={begins.job} as={beginsAs(begins.step)} />}
           </Group>
           <JobLabels job={job} />
           {job.rehearsed && (
@@ -149,12 +151,17 @@ function hasCheckpoints({ spec: { checkpoint } }: Job): boolean {
   return checkpoint.every_steps !== null || checkpoint.every_seconds !== null;
 }
 
-function Baseline({ of, id }: { of: Job; id: string }) {
-  const baseline = useQuery(jobQuery(id)).data;
-  const name = baseline && namesApart([of, baseline]).get(id);
+function beginsAs(step: number | null | undefined): string {
+  return typeof step !== "number" ? "begins with the newest checkpoint of" : `begins with step ${step} of`;
+}
+
+/** Another job, and what it is `as` to this one. */
+function Other({ of, id, as }: { of: Job; id: string; as: string }) {
+  const other = useQuery(jobQuery(id)).data;
+  const name = other && namesApart([of, other]).get(id);
   return (
-    <Text size="sm" c="dimmed">
-      · baseline{" "}
+    <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
+      · {as}{" "}
       <LinkAnchor to="/jobs/$jobId" params={{ jobId: id }} size="sm">
         {name ?? id}
       </LinkAnchor>

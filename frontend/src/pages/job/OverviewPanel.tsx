@@ -21,6 +21,7 @@ import {
   formatSpeedUp,
   formatStepTime,
   formatThroughput,
+  ofWorker,
 } from "../../lib/format";
 import { inputNote, inputShares } from "../../lib/inputWait";
 import { WHY_NONE } from "../../lib/whyNone";
@@ -98,7 +99,10 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         none={WHY_NONE.steps}
         label="Exposed"
         value={formatStepTime(summary?.exposed_ms)}
-        note={exposedShare === null ? "per iteration" : `${formatPercent(exposedShare)} of it`}
+        note={ofWorker(
+          exposedShare === null ? "per iteration" : `${formatPercent(exposedShare)} of it`,
+          summary?.exposed_worker ?? null,
+        )}
         hint={meaning["exposed communication"]}
         wait
       />

@@ -109,7 +109,9 @@ export function JobRow({ job, index, selected, onToggle, ref }: Props) {
         {ran === null ? (
           <OrWhyNot why={WHY_NONE.start}>{NONE}</OrWhyNot>
         ) : (
-          <span title={formatDuration(ran)}>{formatSpan(ran)}</span>
+          <span title={`${formatDuration(ran)} from its first start on, with waits between attempts`}>
+            {formatSpan(ran)}
+          </span>
         )}
       </NumberCell>
     </Table.Tr>

@@ -46,7 +46,7 @@ export function LaunchPage() {
  * template or a file. */
 function Specification() {
   const search = route.useSearch();
-  const { from, template, start, race, again } = search;
+  const { from, begin, template, start, race, again } = search;
   const navigate = route.useNavigate();
   const schema = useQuery(jobSchemaQuery);
   const models = useQuery(modelsQuery);
@@ -78,7 +78,7 @@ function Specification() {
     if (chosen) return filled(whole, chosen.spec);
     if (raced) return filled(whole, raced.job);
     if (begun) return filled(whole, begun.job);
-    return startingSpec(whole, models.data ?? [], datasets.data ?? [], source.data);
+    return startingSpec(whole, models.data ?? [], datasets.data ?? [], source.data, begin);
   };
   const recommended = (strategies.data ?? []).filter((entry) => entry.recommended);
   const offered = {

@@ -6,17 +6,20 @@ export function filled(schema: JsonSchema, spec: object): Record<string, unknown
   return fill(initialValue(schema, schema), spec) as Record<string, unknown>;
 }
 
-/** What the form starts with: another job's specification, or the schema's defaults and the first of each catalogue. */
+/** What the form starts with: another job's specification, with its checkpoint of step `begin` if that is given, or the schema's defaults and the first of each catalogue. */
 export function startingSpec(
   schema: JsonSchema,
   models: SourceEntry[],
   datasets: SourceEntry[],
   from: Job | undefined,
+  begin?: number,
 ): Record<string, unknown> {
   if (from) {
     // Its speed-up is measured against the job that it is a variation of, or against that job's own baseline.
     const baseline = from.baseline_id ?? from.id;
-    return filled(schema, { ...from.spec, name: `${from.name} again`, baseline });
+    if (begin === undefined) return filled(schema, { ...from.spec, name: `${from.name} again`, baseline });
+    const checkpoint = { ...from.spec.checkpoint, start: { job: from.id, step: begin } };
+    return filled(schema, { ...from.spec, name: `${from.name} from step ${begin}`, baseline, checkpoint });
   }
   const [model, data] = matching(models, datasets);
   return filled(schema, { model: chosen(model), data: chosen(data), training: { epochs: 5 } });
