@@ -107,7 +107,9 @@ def test_codecs_at_work_are_in_backward_where_gradients_leave_then() -> None:
         return found.declared.get(ENCODING, 0)
 
     half, server = 3 * whole // 2, {"codec": "int8", "where": "dedicated"}
-    assert encoding("ring-allreduce-overlap", 2 * whole, codec="int8") == half, "half of a bucket is a message"
+    assert encoding("ring-allreduce-overlap", 2 * whole, codec="int8") == half, (
+        "half of a bucket is a message"
+    )
     assert encoding("ring-allreduce", 2 * whole, codec="int8") == 0
     assert encoding("ring-allreduce", 0, codec="int8") == half
     assert encoding("parameter-server", 2 * whole, **server) == 3 * part
