@@ -33,6 +33,7 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {
     ("engine.plan.description", "int8"): "a type of tensors, in the table of their sizes",
     ("engine.replica.ddp_hooks", "powersgd"): "a hook of PyTorch's",
     ("engine.plan.checkpoint_rules", "powersgd"): "the same",
+    ("engine.plan.hook_memory", "powersgd"): "the same",
     ("engine.benchmarks.sweep", "parameter-server"): "a strategy, beside which p3 is shown",
     ("engine.benchmarks.stragglers", "parameter-server"): "a strategy, with which the others are compared",
 }

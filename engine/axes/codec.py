@@ -54,6 +54,9 @@ class Codec(Mechanism):
     residual."""
     beside: Callable[[Any, Sequence[Rows]], int] = lambda options, rows: 0
     """(its options, of which matrices a message's elements are rows) -> how many numbers it keeps beside those."""
+    working: float = 0.0
+    """How many numbers of a unit's own type it holds for each element while it encodes one of several parameters,
+    beside what is kept and the last message. Held to the allocator's count by a test."""
     by_options: Callable[[Any], frozenset[str]] | None = None
     """(its options) -> its traits, where they depend on these; `traits` has those of the defaults."""
     phases: Callable[[Any, Sequence[Rows]], tuple[int, ...]] | None = None
@@ -156,6 +159,7 @@ CODEC = Axis(
             summary="Half precision on the wire, summed in full precision. Half the bytes; three quarters where a"
             " server updates, unless its answers have this codec, too.",
             implementation="engine.codec.fp16:HalfPrecision",
+            working=0.5,
             size=_two_bytes,
             traits=frozenset({"close"}),
         ),
@@ -164,6 +168,7 @@ CODEC = Axis(
             summary="bfloat16 on the wire, summed in full precision: float32's range with 8 bits of mantissa. As many"
             " bytes as fp16.",
             implementation="engine.codec.bf16:BrainFloat",
+            working=0.5,
             size=_two_bytes,
             traits=frozenset({"close"}),
         ),
@@ -172,6 +177,7 @@ CODEC = Axis(
             summary="Whole numbers of 8 bits with a scale for each block, and a residual. A quarter of a"
             " gradient's bytes.",
             implementation="engine.codec.int8:Int8",
+            working=3,
             options=BlockOptions,
             size=_blocks(8),
             traits=frozenset({"close", "feedback"}),
@@ -181,6 +187,7 @@ CODEC = Axis(
             summary="Floating point of 8 bits (e4m3) with a scale for each block, and a residual. As many bytes"
             " as int8; finer for small elements, coarser for large ones.",
             implementation="engine.codec.fp8:Fp8",
+            working=3,
             options=BlockOptions,
             size=_blocks(8),
             traits=frozenset({"close", "feedback"}),
@@ -190,6 +197,7 @@ CODEC = Axis(
             summary="Whole numbers of 4 bits with a scale for each block, and a residual. An eighth of a"
             " gradient's bytes.",
             implementation="engine.codec.int4:Int4",
+            working=3,
             options=BlockOptions,
             size=_blocks(4),
             traits=frozenset({"feedback"}),
@@ -199,6 +207,7 @@ CODEC = Axis(
             summary="1-bit SGD: signs, two means for each block, and a residual. A 28th of a gradient's"
             " bytes.",
             implementation="engine.codec.one_bit:OneBit",
+            working=3,
             options=OneBitOptions,
             size=_blocks(1, numbers=2),
             traits=frozenset({"feedback"}),
@@ -208,6 +217,7 @@ CODEC = Axis(
             summary="PowerSGD: a layer's weight as two thin factors (rank 2), and a residual. A 100th of the bytes of a"
             " weight of 1000 x 256, and less of larger ones.",
             implementation="engine.codec.powersgd:PowerSgd",
+            working=3,
             options=PowerSgdOptions,
             shaped=_factors,
             beside=_bases,
@@ -220,6 +230,7 @@ CODEC = Axis(
             summary="signSGD with majority vote: signs alone, and servers answer with those of most workers; of each"
             " worker's momentum where it is given one (Signum). A 32nd of a gradient's bytes, and of its sum's.",
             implementation="engine.codec.signsgd:SignSgd",
+            working=2,
             options=SignOptions,
             size=_bits,
             kept=lambda options: int(options.momentum > 0),
@@ -230,6 +241,7 @@ CODEC = Axis(
             summary="QSGD: whole numbers of 2, 4 or 8 bits with a scale for each block, rounded at random, so that"
             " their mean is the gradient. An eighth of a gradient's bytes with 4 bits.",
             implementation="engine.codec.qsgd:Qsgd",
+            working=1,
             options=QsgdOptions,
             size=_qsgd,
             traits=frozenset({"random"}),
@@ -239,6 +251,7 @@ CODEC = Axis(
             summary="TernGrad: -1, 0 or 1 with a scale for each block, drawn at random, so that their mean is the"
             " gradient, cut off at 2.5 of its standard deviations. A 19th of a gradient's bytes.",
             implementation="engine.codec.terngrad:TernGrad",
+            working=1,
             options=TernGradOptions,
             size=_terngrad,
             traits=frozenset({"random"}),
@@ -248,6 +261,7 @@ CODEC = Axis(
             summary="Gradient dropping: the largest elements (1 % of them), and a residual. A 67th of a gradient's"
             " bytes.",
             implementation="engine.codec.top_k:TopK",
+            working=3,
             options=RatioOptions,
             size=_chosen,
             extent=_chosen_there,
@@ -258,6 +272,7 @@ CODEC = Axis(
             summary="Elements that are drawn at random (1 % of them), of which nothing but the draw's seed says which"
             " they are, and a residual. A 100th of a gradient's bytes.",
             implementation="engine.codec.random_k:RandomK",
+            working=3,
             options=RandomOptions,
             size=_chosen,
             by_options=_random_traits,
@@ -268,6 +283,7 @@ CODEC = Axis(
             summary="MXNet's 2-bit compression: plus or minus a threshold, or nothing, and a residual. A 16th of a"
             " gradient's bytes.",
             implementation="engine.codec.two_bit:TwoBit",
+            working=3,
             options=ThresholdOptions,
             size=_two_bits,
             traits=frozenset({"feedback", "selects"}),
@@ -277,6 +293,7 @@ CODEC = Axis(
             summary="Strom: plus or minus a threshold for the elements that reach it, and a residual. 17 bits for each"
             " that is sent; a 16th of a gradient's bytes at most.",
             implementation="engine.codec.threshold:Threshold",
+            working=4.25,
             options=ThresholdOptions,
             size=_signs,
             varies=lambda options: True,
@@ -288,6 +305,7 @@ CODEC = Axis(
             summary="AdaComp: the elements that stand out of their bin, as one size with signs, and a residual. 17 bits"
             " for each that is sent; a 16th of a gradient's bytes at most.",
             implementation="engine.codec.adacomp:AdaComp",
+            working=6,
             options=BinOptions,
             size=_signs,
             varies=lambda options: True,
@@ -299,6 +317,7 @@ CODEC = Axis(
             summary="Deep Gradient Compression: the largest elements (0.1 % of them) of a worker's momentum, of its own"
             " gradients alone. A 660th of a gradient's bytes.",
             implementation="engine.codec.dgc:Dgc",
+            working=4,
             options=DgcOptions,
             size=_momentum,
             varies=lambda options: options.warmup > 0,

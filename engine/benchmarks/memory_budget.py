@@ -6,8 +6,10 @@ Each model trains in this process, on the host, each way. A step's peak is what 
 ways run in turns, in this process, and each is compared with that of the same round that keeps everything under the
 same loop: ours with ours, PyTorch's with a plain one. Peers: `checkpoint_sequential` with two segments, with the square
 root of the modules, and with as many as there are modules, where autograd lets it (not where a module writes to what
-the one before it has answered); and hooks on all saved tensors that write each to a file and read it back, which is
-`save_on_cpu` for a model that is on the host already.
+the one before it has answered); hooks on all saved tensors that write each to a file and read it back, which is
+`save_on_cpu` for a model that is on the host already; and `activation_memory_budget`, by which the partitioner of
+compiled models keeps a share of what it would save, beside a compiled loop that keeps all of it. What is compiled is
+run by PyTorch's own kernels (the backend `aot_eager_decomp_partition`), as everything else here.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+import torch._functorch.config as partitioner
 from torch import Tensor, nn
+from torch._dynamo import lookup_backend
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import Parameter
 from torch.utils.checkpoint import checkpoint_sequential
@@ -58,6 +62,9 @@ BUDGETS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 WARM_UP = 3
 KEEP = next(row.name for row in ACTIVATIONS if "as-is" in row.traits)
 PLAIN = "plain loop"
+COMPILED = "compiled loop"
+PYTORCHS = (0.8, 0.6, 0.4, 0.2)
+"""Of what it would save: values of `activation_memory_budget`."""
 
 
 class Way(NamedTuple):
@@ -95,17 +102,18 @@ class OnDisk:
 
 
 def plain_way(
-    name: str, samples: int, forward: Callable[[nn.Module, Tensor], Tensor], hooks: Any = None
+    name: str,
+    samples: int,
+    forward: Callable[[nn.Module, Tensor], Tensor],
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> Way:
-    """A plain loop of PyTorch's."""
+    """A plain loop of PyTorch's. `around`: what surrounds a forward pass."""
     torch.manual_seed(0)
     model, (inputs, targets) = registry.build(name, {}), batch(name, samples)
     updates = build_optimizer(OPTIMIZER, list(model.named_parameters()))
 
     def step() -> None:
-        with ExitStack() as around:
-            if hooks is not None:
-                around.enter_context(saved_tensors_hooks(hooks.pack, hooks.unpack))
+        with around():
             loss = nn.functional.cross_entropy(forward(model, inputs), targets)
         loss.backward()
         updates.step()
@@ -116,6 +124,23 @@ def plain_way(
         return stored([*model.parameters(), *model.buffers(), inputs, targets, *state])
 
     return Way(step, held)
+
+
+def compiled_way(name: str, samples: int, share: float) -> Way:
+    """The same of a compiled model, which keeps so much of what it would save."""
+    compiled: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        """One of its own: code is compiled again for another backend, and not for another model of the same class."""
+        return lookup_backend("aot_eager_decomp_partition")(graph, inputs)
+
+    def forward(model: nn.Module, x: Tensor) -> Tensor:
+        if not compiled:
+            compiled.append(torch.compile(model, backend=backend))
+        found: Tensor = compiled[0](x)
+        return found
+
+    return plain_way(name, samples, forward, lambda: partitioner.patch(activation_memory_budget=share))
 
 
 def our_way(name: str, samples: int, choices: Mapping[str, Asked], scratch: str, *, counted: bool) -> Way:
@@ -167,10 +192,21 @@ def ways(
         )
     folder = scratch / "saved"
     folder.mkdir(exist_ok=True)
+    files = OnDisk(folder)
     found["each saved tensor to a file"] = partial(
-        plain_way, name, samples, lambda model, x: model(x), OnDisk(folder)
+        plain_way,
+        name,
+        samples,
+        lambda model, x: model(x),
+        partial(saved_tensors_hooks, files.pack, files.unpack),
     )
+    found[COMPILED] = partial(compiled_way, name, samples, 1.0)
+    for share in PYTORCHS:
+        found[f"{_PYTORCHS} {share}"] = partial(compiled_way, name, samples, share)
     return found
+
+
+_PYTORCHS = "activation_memory_budget"
 
 
 def _checkpointed(segments: int, model: nn.Module, x: Tensor) -> Tensor:
@@ -187,7 +223,7 @@ def peaks(made: Mapping[str, Callable[[], Way]]) -> tuple[dict[str, int], dict[s
             for _ in range(WARM_UP):
                 way.step()
         except RuntimeError as error:
-            if against(name) != PLAIN:
+            if against(name) == KEEP:
                 raise
             unable[name] = str(error).partition(":")[0]
         else:
@@ -199,6 +235,7 @@ def peaks(made: Mapping[str, Callable[[], Way]]) -> tuple[dict[str, int], dict[s
 
 def times(makes: Mapping[str, Callable[[], Way]], count: int) -> dict[str, list[float]]:
     """Seconds of a step, each way in each round."""
+    torch._dynamo.config.recompile_limit = 64  # compiled ways are of one class
     made = {way: make() for way, make in makes.items()}
     for way in made.values():
         for _ in range(WARM_UP):
@@ -236,7 +273,9 @@ def rows(peak: Mapping[str, int], spent: Mapping[str, list[float]]) -> list[dict
 
 def against(way: str) -> str:
     """The way whose time it is compared with."""
-    return KEEP if way in MECHANISMS or way.startswith("budget") else PLAIN
+    if way in MECHANISMS or way.startswith("budget"):
+        return KEEP
+    return COMPILED if way == COMPILED or way.startswith(_PYTORCHS) else PLAIN
 
 
 def main() -> None:
@@ -282,7 +321,7 @@ def main() -> None:
                 report.raw(
                     [{"model": name, "samples": samples, **row, "time": time_.median, "seconds": spent[way]}]
                 )
-                peer = against(way) == PLAIN and way != PLAIN
+                peer = against(way) != KEEP and way not in (PLAIN, COMPILED)
                 if peer and (best is None or best > time_.high):
                     missed.append(f"{name}, {way}")
                 beside = ("none" if best is None else f"{best:.3f}") if peer else ""

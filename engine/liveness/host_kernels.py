@@ -267,13 +267,14 @@ class _Layer(torch.autograd.Function):
 
 
 def _scratch(inputs: Tensor, hidden: Tensor, *, backward: bool = False) -> Tensor:
-    """The gates of all steps (steps x n, 4 x hidden), in one memory with oneDNN's copies of both weights and, in
-    backward, of the weights' derivatives where a row of these does not fill its vectors."""
+    """The gates of all steps (steps x n, 4 x hidden), in one memory with oneDNN's copies of both weights (in backward:
+    of their derivatives), whose rows are gates. Backward reads the weights as they are, and copies those whose rows
+    would meet in a cache or do not fill its lines."""
     steps, samples, width = inputs.shape
     own = hidden.shape[-1]
     count = (width + own + steps * samples) * _leading(4 * own) + 2 * samples * own
     if backward:
-        count += sum(each for each in (width, own) if each % 16) * _rounded(4 * own, 64)
+        count += sum(4 * own * _leading(each) for each in (width, own) if _leading(each) != each)
     return inputs.new_empty(count)[: steps * samples * 4 * own].view(steps * samples, 4 * own)
 
 

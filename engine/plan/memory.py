@@ -15,9 +15,10 @@ from engine.axes.exchange import EXCHANGE
 from engine.axes.matrices import cut_rows
 from engine.catalogue import found as loaded
 from engine.plan.cluster import Party, team_of
-from engine.plan.consistency import drifts, trains_alone
+from engine.plan.consistency import drifts, trains_alone, unwaited
 from engine.plan.description import DTYPE_BYTES, LayerDescription, ModelDescription
 from engine.plan.encoding import Encoding
+from engine.plan.hook_memory import kept_by_hook
 from engine.plan.job import JobSpec
 from engine.plan.plan import LayerPlan, Plan, Wrapper
 from engine.plan.rounds import Span, encoded_spans
@@ -61,6 +62,7 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, job: JobSp
         if layer.name not in chosen or chosen[layer.name].update == "worker":
             found["optimizer state"] += state_of_layer(job, layer)
     if not isinstance(plan, Plan):
+        found["residuals"] = kept_by_hook(plan, model)
         return found
     found["averages' copies"] = _copies(plan, fragments)
     for unit in cut(plan, model):
@@ -71,7 +73,9 @@ def held(plan: Plan | Wrapper, model: ModelDescription, party: Party, job: JobSp
             found["residuals"] += _kept(layer_plan.encoding, unit, spans, layer_plan.encoding.kept)
         if unit.shard is None or unit.shard != party.shard:
             continue
-        found["sums and other tensors"] += sum(unit.summed) * DTYPE_BYTES[unit.dtype]
+        # Workers ask for the last sums while the next ones are made.
+        sums = 1 if layer_plan.update == "server" else 2
+        found["sums and other tensors"] += sums * sum(unit.summed) * DTYPE_BYTES[unit.dtype]
         if layer_plan.update != "server":
             way = layer_plan.encoding
             found["residuals"] += 0 if unit.phases else _kept(way, unit, whole, way.kept_of_sums)
@@ -137,14 +141,43 @@ def _sent_by(rank: int, layer: LayerPlan, unit: Unit, team: range) -> list[Span]
     return encoded_spans(loaded(exchange.rounds).program(team.index(rank), len(team), unit.count))
 
 
+def encoding_bytes(
+    plan: Plan, model: ModelDescription, party: Party, job: JobSpec, *, in_backward: bool
+) -> int:
+    """Bytes that `party` holds while its codecs are at work, at the most: in backward, where gradients leave when they
+    are ready, or behind it. A worker encodes one message at a time, and so does a shard beside it; what is summed in
+    phases is there from the first one to the last."""
+    chosen = {layer.layer: layer for layer in plan.layers}
+    of_worker, of_shard, in_phases = 0.0, 0.0, 0
+    for unit in cut(plan, model):
+        layer, size = chosen[unit.layers[0]], DTYPE_BYTES[unit.dtype]
+        if (layer.order.depart == "when-ready") != in_backward:
+            continue
+        if party.rank is not None:
+            spans = _sent_by(party.rank, layer, unit, team_of(plan, layer, job.cluster.workers))
+            longest = max((stop - start for start, stop in spans), default=0)
+            of_worker = max(of_worker, CODEC[layer.encoding.codec].working * longest * size)
+            in_phases += unit.count * size * bool(unit.phases)
+        if unit.shard is not None and unit.shard == party.shard:
+            of_shard = max(of_shard, _answering(layer) * unit.count * size)
+    return round(of_worker + of_shard) + in_phases
+
+
+def _answering(layer: LayerPlan) -> float:
+    """Numbers for each element that a shard holds while it encodes an answer."""
+    if layer.update != "server":
+        return CODEC[layer.encoding.codec].working
+    return CODEC[layer.answer_encoding.codec].working if layer.answers_differences else 0.0
+
+
 def _copies(plan: Plan, fragments: Counter[int]) -> int:
     """Bytes of copies of its trainable parameters, which are so many in each fragment, on a worker that trains alone:
-    as they were at the last average, the outer optimizer's velocity, the optimizer's state that travels, and the
-    fragments that are on their way at a time while training goes on."""
+    as they were at the last average, the outer optimizer's velocity, the optimizer's state that travels, the fragments
+    that are on their way at a time while training goes on, and where nobody waits the sum of what others have sent."""
     if not trains_alone(plan.consistency):
         return 0
     chosen = plan.consistency
-    copies = 1 + bool(chosen.outer_momentum) + len(chosen.state)
+    copies = 1 + bool(chosen.outer_momentum) + len(chosen.state) + unwaited(chosen)
     on_their_way = -(-(chosen.delay or 0) * (chosen.fragments or 1) // chosen.exchange_period)
     return copies * fragments.total() + sum(size for _, size in fragments.most_common(on_their_way))
 

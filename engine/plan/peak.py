@@ -68,10 +68,11 @@ class WorkerMemory:
     peak: Peak
     """The model's step, predicted."""
     declared: dict[str, int]
-    """What the plan declares, for as long as training lasts, and the copy that is made for a checkpoint."""
+    """What the plan declares, for as long as training lasts, what messages are made in, and the copy that is made for a
+    checkpoint."""
     beside: int
-    """What it declares beside the model's step: of its server shard, if it has one, of its codecs, and the copy that is
-    made for a checkpoint."""
+    """What it declares beside the model's step: of its server shard, if it has one, of its codecs, what messages are
+    made in, and the copy that is made for a checkpoint."""
     checkpoint: int
     """Of that, the copy for a checkpoint, which is there until the checkpoint is on the disk; 0: the job has none."""
     offloaded: int

@@ -11,11 +11,11 @@ from engine.axes.memory import ACTIVATIONS
 from engine.errors import UserError
 from engine.plan.cluster import Party, parties
 from engine.plan.columns import aligned
-from engine.plan.consistency import unwaited
 from engine.plan.description import LayerDescription, ModelDescription
+from engine.plan.hook_memory import under_way
 from engine.plan.job import JobSpec
 from engine.plan.mechanism_options import changed
-from engine.plan.memory import copied_for_checkpoint, held, offloaded, state_of_layer
+from engine.plan.memory import copied_for_checkpoint, encoding_bytes, held, offloaded, state_of_layer
 from engine.plan.peak import LayerMemory, Peak, WorkerMemory
 from engine.plan.plan import Plan, Wrapper, replicas
 from engine.plan.serde import to_plain
@@ -24,15 +24,16 @@ from engine.plan.updates import as_scheduled
 
 COPY = "a checkpoint's copy"
 """Beside the parts that are held for as long as training lasts."""
+ENCODING = "encoding"
+"""Likewise: what a codec, or a hook of DDP's, holds while it makes messages."""
 
 
 def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> dict[str, Any]:
     """What `python -m engine.liveness` is asked for worker 0, or for the stages of its replica. Raises UserError for
     what nobody predicts yet."""
     remedy = "Predict it for a replica that trains in float32 on the host"
-    if isinstance(plan, Wrapper) and (plan.runner != "ddp" or plan.hook is not None):
-        what = "fully_shard" if plan.hook is None else f"DDP's hook {plan.hook.name}"
-        raise UserError("strategy.name", plan.runner, f"what {what} holds is not predicted", remedy)
+    if isinstance(plan, Wrapper) and plan.runner != "ddp":
+        raise UserError("strategy.name", plan.runner, "what fully_shard holds is not predicted", remedy)
     if job.fidelity != "train":
         raise UserError(
             "fidelity", job.fidelity, "a rehearsal computes nothing, and has no activations", remedy
@@ -47,13 +48,6 @@ def request_for(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription) -> 
             plan.strategy,
             "the peak of a part of a model is predicted for stages only",
             "Predict it for model-parallel, or for a plan that replicates all layers",
-        )
-    if isinstance(plan, Plan) and unwaited(plan.consistency):
-        raise UserError(
-            "strategy.name",
-            plan.strategy,
-            "how many of the others' updates wait for a worker that goes at its own pace is not predicted",
-            "Predict it for a plan whose workers wait for one another",
         )
     if job.training.precision == "bf16":
         raise UserError("training.precision", "bf16", "what autocast holds is not predicted", remedy)
@@ -92,9 +86,11 @@ def declared_memory(
     job: JobSpec, plan: Plan | Wrapper, model: ModelDescription, stage: int = 0
 ) -> tuple[dict[str, int], int]:
     """What the plan declares for worker 0, or another stage's of its replica, by part, and how much of that a model's
-    step has not: what is its server shard's, if it has one, its codecs', its averages', its buckets, and the copy that
-    is made for a checkpoint."""
+    step has not: what is its server shard's, if it has one, its codecs', those at work in backward included, its
+    averages', its buckets, and the copy that is made for a checkpoint."""
     declared = held(plan, model, _worker(job, plan, stage), job)
+    if working := _encoding(job, plan, model, stage, in_backward=True):
+        declared[ENCODING] = working
     if copy := copied_for_checkpoint(declared, plan, model, job):
         declared[COPY] = copy
     whole = ("parameters", "gradients", "optimizer state")
@@ -106,6 +102,31 @@ def declared_memory(
     ]
     served = declared["optimizer state"] - sum(state_of_layer(job, layer) for layer in updated)
     return declared, served + sum(size for part, size in declared.items() if part not in whole)
+
+
+def _encoding(
+    job: JobSpec, plan: Plan | Wrapper, model: ModelDescription, stage: int, *, in_backward: bool
+) -> int:
+    if isinstance(plan, Wrapper):
+        return 0
+    return encoding_bytes(plan, model, _worker(job, plan, stage), job, in_backward=in_backward)
+
+
+def _highest(
+    job: JobSpec, plan: Plan | Wrapper, model: ModelDescription, peak: Peak, declared: Mapping[str, int]
+) -> tuple[Peak, int]:
+    """The step's highest moment with what messages are made in, and how much that is beside what is declared: the
+    model's own peak, or the end of backward, when nothing is left of activations and all gradients are there."""
+    parts = dict.fromkeys(peak.parts, 0)
+    parts |= {part: peak.parts[part] for part in ("parameters", "buffers", "inputs", "optimizer state")}
+    parts["gradients"] = declared["gradients"]
+    ended = replace(peak, total=sum(parts.values()), parts=parts, when="backward", layer=None)
+    if isinstance(plan, Wrapper):
+        during, after = (under_way(plan, model, each.parts["gradients"]) for each in (peak, ended))
+    else:
+        working = _encoding(job, plan, model, peak.stage, in_backward=False)
+        during, after = 0, max(0, working - declared.get(ENCODING, 0))
+    return max((peak, during), (ended, after), key=lambda found: found[0].total + found[1])
 
 
 def _layers_of(plan: Plan | Wrapper, model: ModelDescription, stage: int) -> list[LayerDescription]:
@@ -125,6 +146,9 @@ def _worker(job: JobSpec, plan: Plan | Wrapper, stage: int) -> Party:
 def worker_memory(job: JobSpec, plan: Plan | Wrapper, model: ModelDescription, peak: Peak) -> WorkerMemory:
     """What `peak` and the plan say of the worker that `peak` is of."""
     declared, beside = declared_memory(job, plan, model, peak.stage)
+    peak, more = _highest(job, plan, model, peak, declared)
+    if more:
+        beside, declared[ENCODING] = beside + more, declared.get(ENCODING, 0) + more
     chosen = {layer.layer: layer for layer in plan.layers}
     layers = [
         LayerMemory(

@@ -11,10 +11,13 @@ from engine.benchmarks.harness.jobs import bench_job
 from engine.benchmarks.memory import run
 from engine.errors import UserError
 from engine.plan.cluster import parties
+from engine.plan.description import ModelDescription
 from engine.plan.inputs import Input
+from engine.plan.job import JobSpec
 from engine.plan.memory import held
+from engine.plan.peak import PARTS, Peak, WorkerMemory
 from engine.plan.plan import Plan
-from engine.plan.worker_memory import COPY, declared_memory, request_for
+from engine.plan.worker_memory import COPY, ENCODING, declared_memory, request_for, worker_memory
 from engine.strategies import build_plan
 from tests.plans import built, described, job, made_up, planned, trainable_bytes
 
@@ -48,13 +51,69 @@ def test_replicas_are_whole_and_shards_add_up() -> None:
         name: declared(name, "vgg19", **options)[1][1]["averages' copies"]
         for name, options in (
             ("model-average", {"period": 2}),
+            ("decentralized-async", {}),
             ("diloco", {}),
             ("streaming-diloco", {"fragments": 1, "delay": 1}),
         )
     }
-    assert own == {"model-average": whole, "diloco": 2 * whole, "streaming-diloco": 3 * whole}, (
-        "the last average, the outer velocity, and what is under way"
+    assert own == {
+        "model-average": whole,
+        "decentralized-async": 2 * whole,
+        "diloco": 2 * whole,
+        "streaming-diloco": 3 * whole,
+    }, "the last average; what others have sent; the outer velocity; what is under way"
+
+
+def highest(spec: JobSpec, model: ModelDescription, activations: int) -> WorkerMemory:
+    """Of a worker whose step is highest when half of its gradients are there, with so many bytes of activations."""
+    whole = trainable_bytes(model)
+    parts = {
+        **dict.fromkeys(PARTS, 0),
+        "parameters": whole,
+        "gradients": whole // 2,
+        "activations": activations,
+    }
+    total = sum(parts.values())
+    peak = Peak(total=total, parts=parts, saved={}, when="backward", layer="l1", first=total)
+    return worker_memory(spec, build_plan(spec, model), model, peak)
+
+
+def test_hooks_of_ddp_hold_copies_while_buckets_are_summed() -> None:
+    """In 16 bits, of those that have left; or of one bucket twice, beside what is lost of all and their factors."""
+    model = made_up((60_000,), (60_000,))
+    whole, bucket = 4 * 120_000, {"bucket_bytes": 4 * 60_000}
+
+    def beside(hook: str, activations: int, **more: Any) -> int:
+        found = highest(job("ddp", 2, {"hook": hook, **bucket, **more}), model, activations)
+        return found.beside - whole
+
+    assert [beside("none", each) for each in (0, 2 * whole)] == [0, 0]
+    assert [beside("fp16", each) for each in (0, 2 * whole)] == [whole // 2, whole // 4]
+    assert [beside("powersgd", each) for each in (0, 2 * whole)] == [2 * whole, 2 * whole]
+    large = trainable_bytes(described("vgg19"))
+    spec = job("ddp", 2, {"hook": "powersgd"})
+    plan = build_plan(spec, described("vgg19"))
+    kept = held(plan, described("vgg19"), parties(plan, 2)[0], spec)["residuals"]
+    assert large < kept < 1.001 * large, "factors of matrices"
+
+
+def test_codecs_at_work_are_in_backward_where_gradients_leave_then() -> None:
+    model = made_up((60_000,), (60_000,))
+    whole, part = 4 * 120_000, 4 * 60_000
+
+    def encoding(strategy: str, activations: int, **options: Any) -> int:
+        found = highest(job(strategy, 2, options), model, activations)
+        assert found.beside == sum(found.declared.values()) - 2 * whole - found.declared["optimizer state"]
+        return found.declared.get(ENCODING, 0)
+
+    half, server = 3 * whole // 2, {"codec": "int8", "where": "dedicated"}
+    assert encoding("ring-allreduce-overlap", 2 * whole, codec="int8") == half, (
+        "half of a bucket is a message"
     )
+    assert encoding("ring-allreduce", 2 * whole, codec="int8") == 0
+    assert encoding("ring-allreduce", 0, codec="int8") == half
+    assert encoding("parameter-server", 2 * whole, **server) == 3 * part
+    assert encoding("parameter-server", 2 * whole, where="dedicated") == 0
 
 
 def test_of_a_cut_model_each_process_holds_its_part() -> None:
@@ -190,9 +249,6 @@ def test_a_prediction_is_of_the_host_with_the_jobs_threads() -> None:
     plan, model = build_plan(spec, made_up((10,), (20,))), made_up((10,), (20,))
     three = replace(spec, cluster=replace(spec.cluster, device="cpu", threads=3))
     assert request_for(three, plan, model)["threads"] == 3
-    averaging = job("decentralized-async", 2, {})
-    with pytest.raises(UserError, match="at its own pace is not predicted"):
-        request_for(averaging, build_plan(averaging, model), model)
     on_gpus = replace(spec, cluster=replace(spec.cluster, device="cuda"))
     with pytest.raises(
         UserError, match="what a GPU's kernels hold while they run is not predicted"

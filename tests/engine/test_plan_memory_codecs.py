@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +15,14 @@ import pytest
 import torch
 from torch.nn import Parameter
 
+from engine.axes.codec import CODEC
 from engine.axes.exchange import EXCHANGE
+from engine.axes.matrices import rows_of
+from engine.codec.base import Piece
+from engine.codec.opening import opened
+from engine.codec.trial import ways
 from engine.launch import Launch
+from engine.liveness.measured import peak_bytes
 from engine.plan.memory import held
 from engine.plan.plan import Plan
 from engine.protocol.messages import Lane, Message
@@ -26,6 +33,22 @@ from engine.state.versions import Versions
 from engine.tensor_bytes import as_bytes, joined
 from engine.transport.message import Header
 from tests.jobs import job, prepare
+
+
+def test_what_a_codec_works_in_is_declared() -> None:
+    """Beside its last message, of a weight and a bias, in numbers of four bytes; within a tenth."""
+    weight, bias = torch.randn(80, 512), torch.randn(80)
+    parts, at = [weight.reshape(-1), bias], [0, weight.numel()]
+    count = weight.numel() + bias.numel()
+    for way in ways([codec.name for codec in CODEC]):
+        rows = (rows_of(weight.shape, 0, weight.numel()), rows_of(bias.shape, 0, len(bias)))
+        codec = opened(way, Piece(name="layer", count=count, dtype=torch.float32, rows=rows, seed=1))
+        for _ in range(2):
+            sent = codec.encode(parts, at)
+        peak = peak_bytes(partial(codec.encode, parts, at)) / (4 * count)
+        message = sum(each.nbytes for each in sent) / (4 * count)
+        assert peak - message <= CODEC[way.codec].working + 0.1, way.text
+        assert CODEC[way.codec].working <= 1.1 * peak + 0.1, way.text
 
 
 def launched(strategy: str, workers: int, directory: Path, **options: Any) -> Launch:
