@@ -27,17 +27,22 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_health_check_timeout_ms": "5000"}
 class RayNodes:
     """The cluster while the block lasts."""
 
-    def __init__(self, folder: Path, address: str) -> None:
+    def __init__(self, folder: Path, address: str, cpus: int) -> None:
+        """`cpus`: of a node."""
         self.folder = folder
         self.address = address
         """Of its head, `HOST:PORT`."""
+        self.cpus = cpus
         self.nodes: dict[str, Identity] = {}
         """Each node's address, and the process that everything of Ray's on it descends from."""
 
     def add(self, number: int, *arguments: str, cpus: int = 2) -> str:
         """Start a node, and answer its address. Raises RuntimeError where it does not start."""
-        address = f"127.0.1.{number}"
-        own = self.folder / f"node-{number}"
+        return self.start(f"127.0.1.{number}", *arguments, cpus=cpus)
+
+    def start(self, address: str, *arguments: str, cpus: int, before: tuple[str, ...] = ()) -> str:
+        """The same, at any address of this machine. `before`: the command that runs it elsewhere than here."""
+        own = self.own(address)
         own.mkdir(exist_ok=True)
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")},
@@ -48,7 +53,7 @@ class RayNodes:
         sizes = (f"--num-cpus={cpus}", "--object-store-memory=80000000", "--disable-usage-stats", "--block")
         log = own / "ray.log"
         with log.open("wb") as output:
-            command = [*RAY, "start", f"--node-ip-address={address}", *sizes, *arguments]
+            command = [*before, *RAY, "start", f"--node-ip-address={address}", *sizes, *arguments]
             child = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
@@ -61,6 +66,14 @@ class RayNodes:
         assert found is not None
         self.nodes[address] = found
         return address
+
+    def again(self, address: str) -> None:
+        """Start a node once more that was killed, with its folder."""
+        self.add(int(address.rpartition(".")[2]), f"--address={self.address}", cpus=self.cpus)
+
+    def own(self, address: str) -> Path:
+        """The folder in which attempts' files lie on a node."""
+        return self.folder / f"node-{address.rpartition('.')[2]}"
 
     def kill(self, address: str) -> None:
         """End Ray on a node at once: what it had started there has to end by itself."""
@@ -96,7 +109,7 @@ def ray_nodes(count: int, *, cpus: int = 2) -> Iterator[RayNodes]:
             stack.enter_context(tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True))
         )
         port = stack.enter_context(reserved())
-        made = RayNodes(folder, f"127.0.1.1:{port}")
+        made = RayNodes(folder, f"127.0.1.1:{port}", cpus)
         stack.callback(made.close)
         head = ("--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder / 'r'}")
         made.add(1, *head, cpus=0)

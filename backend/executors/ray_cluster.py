@@ -45,13 +45,14 @@ class AwayError(RuntimeError):
 class RayCluster:
     """One cluster. Any thread may use it."""
 
-    def __init__(self, address: str | None) -> None:
-        """`address`: `HOST:PORT` of the cluster's head; None: of the cluster that this machine is a node of. Raises
-        UserError where Ray is not installed."""
+    def __init__(self, address: str | None, node: type[Node] = Node) -> None:
+        """`address`: `HOST:PORT` of the cluster's head; None: of the cluster that this machine is a node of. `node`:
+        the class of its actors. Raises UserError where Ray is not installed."""
         if find_spec("ray") is None:
             remedy = "Install trainyard[ray], or choose the executor local"
             raise UserError("executor", "ray", "Ray is not installed", remedy)
         self._address = address
+        self._node = node
         self._called = f"the Ray cluster at {address}" if address else "the Ray cluster of this machine"
         self._lock = Lock()
         self._made: Any = None
@@ -170,7 +171,7 @@ class RayCluster:
         return self._actor(f"files-{node['NodeID']}", strategy, max_concurrency=4)
 
     def _actor(self, name: str, strategy: Any, **options: Any) -> Any:
-        made = self.ray.remote(Node).options(
+        made = self.ray.remote(self._node).options(
             name=name,
             namespace=NAMESPACE,
             lifetime="detached",

@@ -23,7 +23,7 @@ from backend.executors.ray_cluster import AwayError, RayCluster
 from backend.executors.ray_files import RayFiles
 from backend.executors.ray_gang import NAME, Host, RayGang, group_of
 from backend.executors.ray_launch import check, place, start
-from backend.executors.ray_node import Report
+from backend.executors.ray_node import Node, Report
 from backend.executors.ray_verdict import Said, must_stop, over, running, verdict
 from backend.lifecycle import Reason
 from engine.errors import UserError
@@ -43,9 +43,9 @@ class RayExecutor(Executor):
 
     name = NAME
 
-    def __init__(self, address: str | None = None) -> None:
-        """`address`: of the cluster's head; None: of the cluster that this machine is a node of."""
-        self._cluster = RayCluster(address)
+    def __init__(self, address: str | None = None, node: type[Node] = Node) -> None:
+        """As `RayCluster`."""
+        self._cluster = RayCluster(address, node)
         self._asked: dict[str, Any] = {}
         """Questions without an answer, by actor."""
         self._said: dict[str, Said] = {}
@@ -152,7 +152,8 @@ class RayExecutor(Executor):
             self._forget(gang)
             return end
         if not gang.launched:
-            if gang.group not in self._launching:  # another life of this server was about to
+            launches = files.claimed_by(directory)
+            if gang.group not in self._launching and not (launches and process.is_alive(launches)):
                 reason = Reason.LAUNCH_INTERRUPTED
                 self._beside(gang, lambda: self._give_up(gang, reason, reason.summary))
             return Running(phase="starting")

@@ -98,7 +98,8 @@ class RayFiles(AttemptFiles):
             self._directory.parent.rmdir()
 
     def checkpoints(self) -> list[Kept]:
-        return []  # a job with some is refused
+        found: list[Kept] | None = self._found("checkpoints")  # a job with some is refused so far
+        return found or []
 
     def ended_steps(self) -> int | None:
         found: int | None = self._found("ended_steps")

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import torch
 
-from backend.chaos.ray_nodes import RayNodes, ray_nodes
+from backend.chaos.ray_nodes import RayNodes
 from backend.client import Client, Job
 from backend.executors import process
 from backend.executors.ray_executor import RayExecutor
@@ -27,6 +27,7 @@ from engine.lab import Lab, Link
 from tests.backend.executor_attempts import ORPHAN_S, until
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
+from tests.backend.ray_programs import real_cluster
 from tests.labs import needs_lab
 
 pytestmark = pytest.mark.soak
@@ -39,7 +40,7 @@ P3 = {**PACKED, "cluster": {"workers": 4, "nodes": "spread"}}
 
 @pytest.fixture(scope="module")
 def nodes(server_lane: None) -> Iterator[RayNodes]:
-    with ray_nodes(2, cpus=4) as made:
+    with real_cluster(2, cpus=4) as made:
         yield made
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from backend.executors import process
 from backend.executors.attempt_files import FilesAwayError, Piece
-from backend.executors.base import Ended, Handle, LaunchError, Running
+from backend.executors.base import LaunchError, Running
 from backend.executors.ray_cluster import AwayError, RayCluster
 from backend.executors.ray_executor import ASK_S, RayExecutor
 from backend.executors.ray_files import RayFiles
@@ -122,13 +123,14 @@ def test_a_launch_that_is_stopped_ends_as_cancelled(
 
 
 def test_a_launch_that_a_servers_end_broke_off_is_given_up_by_the_next_one(
-    executor: RayExecutor, cluster: Slow, tmp_path: Path
+    executor: RayExecutor, cluster: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handle: Handle | None = executor.launch(trusted(tmp_path), NOWHERE)
+    handle = executor.launch(trusted(tmp_path), NOWHERE)
     later = on(Slow())
     assert later.find(tmp_path / "attempt") == handle
-    end = ended(later, later.find(tmp_path / "attempt") or pytest.fail("it was launched"))
-    assert isinstance(end, Ended)
+    assert later.poll(handle) == Running(phase="starting"), "who launches it lives"
+    monkeypatch.setattr(process, "is_alive", lambda _who: False)
+    end = ended(later, handle)
     assert (end.status, end.reason) == ("failed", Reason.LAUNCH_INTERRUPTED)
     cluster.refuses = "nobody wants it any more"
     cluster.room.set()
