@@ -121,7 +121,7 @@ def recorded(engine: Engine, witness: Witness, job: Job, places: Places) -> Iter
     """Everything that was acknowledged is there once; all that was spooled arrived; rollups are their batches'
     sums; who succeeded recorded every step of every worker."""
     for attempt in job.attempts:
-        if not _sealed(engine, attempt):
+        if not _sealed(engine, attempt, places):
             yield f"attempt {attempt.id} is not sealed after {SEAL_S:g} s"
         with Session(engine) as session:
             yield from _batches(session, witness, attempt)
@@ -131,8 +131,9 @@ def recorded(engine: Engine, witness: Witness, job: Job, places: Places) -> Iter
             yield from _rollups(session, job, attempt)
 
 
-def _sealed(engine: Engine, attempt: Attempt) -> bool:
-    if attempt.reason in NOTHING_RAN:
+def _sealed(engine: Engine, attempt: Attempt, places: Places) -> bool:
+    started = any((place / "ingest.json").exists() for place in places.of(Path(attempt.directory)))
+    if attempt.reason in NOTHING_RAN or not started:  # on no node, if its launch was given up
         return True
     deadline = time.monotonic() + SEAL_S
     while True:
