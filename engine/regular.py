@@ -24,6 +24,10 @@ class NotRegularError(OSError):
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(f"{path} is {what}, and no regular file. Remove it, or put a file in its place")
+        self._said = path, what
+
+    def __reduce__(self) -> tuple[type[NotRegularError], tuple[Path, str]]:
+        return type(self), self._said  # it travels from the machine that has the file
 
 
 def open_regular(path: Path, *, root: Path | None = None) -> BinaryIO:

@@ -12,7 +12,9 @@ def forget_modules(paths: Sequence[str]) -> None:
     """Forget what was imported from folders that joined `sys.path` since it was `paths`, the folders, and what was
     compiled: the next one may have other modules of the same names, and one that is named `json` would stand before
     Python's own; and what torch compiles of its own modules is limited in number for a whole process."""
-    added = tuple(f"{Path(path)}/" for path in sys.path if path not in paths)
+    added = tuple(
+        f"{Path(path)}/" for path in sys.path if path not in paths and "site-packages" not in Path(path).parts
+    )  # what a library brings with it stays
     if not added:
         return
     sys.path[:] = paths

@@ -11,6 +11,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+from backend.chaos.ray_nodes import ray_nodes
+from backend.chaos.script import DEVICES
 from backend.chaos.yard import Yard
 
 
@@ -32,6 +34,12 @@ def main() -> int:
         default="sqlite",
         help="the server's; postgresql: a cluster of its own, from the wheel, of which nothing is kept",
     )
+    parser.add_argument(
+        "--executor",
+        choices=("local", "ray"),
+        default="local",
+        help="the server's; ray: on two nodes of a cluster of its own on this machine, which die, too",
+    )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     seed = random.randrange(10**6) if given.seed is None else given.seed
@@ -45,7 +53,8 @@ def main() -> int:
             from backend.postgres import cluster  # noqa: PLC0415 - its driver is an extra
 
             database = stack.enter_context(cluster()).new_database()
-        yard = stack.enter_context(Yard(data_dir, given.data_plane, database))
+        nodes = stack.enter_context(ray_nodes(2, cpus=DEVICES)) if given.executor == "ray" else None
+        yard = stack.enter_context(Yard(data_dir, given.data_plane, database, nodes))
         print(f"an undisturbed job takes {yard.span_s:.1f} s", flush=True)
         for number in numbers:
             story, wrong = yard.round(seed, number)
@@ -57,7 +66,7 @@ def main() -> int:
                     "wrong:",
                     *wrong,
                     f"again: --seed {seed} --only {number} --data-plane {given.data_plane}"
-                    f" --database {given.database}",
+                    f" --database {given.database} --executor {given.executor}",
                 )
                 print("\n".join(f"    {line}" for line in lines), flush=True)
         wrong = yard.at_last()

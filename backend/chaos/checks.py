@@ -12,6 +12,7 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from backend.chaos.lineage import Lineage
+from backend.chaos.places import Places
 from backend.chaos.round import Deeds
 from backend.chaos.witness import Witness
 from backend.client import Client
@@ -24,17 +25,18 @@ from engine.telemetry.batch import check, decode
 
 ORPHAN_S = 10.0
 """A process that lives longer than this after its attempt ended is an orphan."""
-SEAL_S = 60.0
+SEAL_S = 150.0
+"""What cannot be sent from a node that is away is tried again after a minute."""
 NOTHING_RAN = {Reason.LAUNCH_INTERRUPTED}
 
 
-def orphans(data_dir: Path, lineage: Lineage) -> Iterator[str]:
+def orphans(lineage: Lineage) -> Iterator[str]:
     """Call it when every attempt has ended."""
     deadline = time.monotonic() + ORPHAN_S
-    directories = list(data_dir.glob("jobs/*/*"))
+    directories = [directory for _, directory in lineage.places.all()]
     while left := {*lineage.living(), *((d, p) for d in directories for p in process.marked(d))}:
         if time.monotonic() > deadline:
-            yield from (f"orphan: process {p.pid} of {d.relative_to(data_dir)}" for d, p in left)
+            yield from (f"orphan: process {p.pid} of {d}" for d, p in left)
             return
         time.sleep(0.1)
 
@@ -52,10 +54,10 @@ def devices(client: Client) -> Iterator[str]:
             yield f"device {device.name} is still held by job {device.job_id} ({device.job_name})"
 
 
-def ends(session: Session, job: Job, deeds: Deeds) -> Iterator[str]:
+def ends(session: Session, job: Job, deeds: Deeds, places: Places) -> Iterator[str]:
     """The job and its attempts ended as what was done to them says."""
     for attempt in job.attempts:
-        allowed = _allowed(job, attempt, deeds)
+        allowed = _allowed(job, attempt, deeds, places)
         if attempt.reason not in allowed:
             yield (
                 f"attempt {attempt.number} of {job.name!r} is {attempt.state} ({attempt.reason}: {attempt.message}),"
@@ -73,7 +75,7 @@ def ends(session: Session, job: Job, deeds: Deeds) -> Iterator[str]:
     yield from _moves(session, job)
 
 
-def _allowed(job: Job, attempt: Attempt, deeds: Deeds) -> set[str]:
+def _allowed(job: Job, attempt: Attempt, deeds: Deeds, places: Places) -> set[str]:
     """Reasons that this attempt may have ended for."""
     directory = Path(attempt.directory)
     allowed: set[str] = set()
@@ -81,10 +83,15 @@ def _allowed(job: Job, attempt: Attempt, deeds: Deeds) -> set[str]:
         allowed.add(Reason.CANCELLED)
     if job.id in deeds.beside:
         allowed |= NOTHING_RAN
+    if job.id in deeds.short:
+        allowed.add(Reason.LAUNCH_FAILED)
     killed = deeds.killed.get(directory, set())
+    if "node" in killed:
+        allowed.add(Reason.NODE_LOST)
     if killed & {"supervisor", "watchdog"}:
-        _, settled = files.read_progress(directory)  # what the supervisor had written before it was killed
-        allowed.add(Reason.SUPERVISOR_LOST if settled is None else settled.reason)
+        for place in places.of(directory):
+            _, settled = files.read_progress(place)  # what the supervisor had written before it was killed
+            allowed.add(Reason.SUPERVISOR_LOST if settled is None else settled.reason)
     else:
         allowed.add(Reason.COMPLETED)  # `recorded` counts the steps
         if "worker" in killed:
@@ -110,19 +117,23 @@ def _moves(session: Session, job: Job) -> Iterator[str]:
             yield f"attempt {key} of {job.name!r} is {state}, its story is {' -> '.join(chain)}"
 
 
-def recorded(engine: Engine, witness: Witness, job: Job) -> Iterator[str]:
+def recorded(engine: Engine, witness: Witness, job: Job, places: Places) -> Iterator[str]:
     """Everything that was acknowledged is there once; all that was spooled arrived; rollups are their batches'
     sums; who succeeded recorded every step of every worker."""
     for attempt in job.attempts:
-        if not _sealed(engine, attempt):
+        if not _sealed(engine, attempt, places):
             yield f"attempt {attempt.id} is not sealed after {SEAL_S:g} s"
         with Session(engine) as session:
             yield from _batches(session, witness, attempt)
+        for place in places.of(Path(attempt.directory)):
+            yield from (f"{left} never arrived" for left in place.glob("spool/*/*.batch"))
+        with Session(engine) as session:
             yield from _rollups(session, job, attempt)
 
 
-def _sealed(engine: Engine, attempt: Attempt) -> bool:
-    if attempt.reason in NOTHING_RAN:
+def _sealed(engine: Engine, attempt: Attempt, places: Places) -> bool:
+    started = any((place / "ingest.json").exists() for place in places.of(Path(attempt.directory)))
+    if attempt.reason in NOTHING_RAN or not started:  # on no node, if its launch was given up
         return True
     deadline = time.monotonic() + SEAL_S
     while True:
@@ -149,8 +160,6 @@ def _batches(session: Session, witness: Witness, attempt: Attempt) -> Iterator[s
     for party, numbers in sequences.items():
         if numbers != list(range(len(numbers))):
             yield f"party {party} of attempt {attempt.id} has batches {numbers}: there is a gap"
-    for left in Path(attempt.directory).glob("spool/*/*.batch"):
-        yield f"{left} never arrived"
 
 
 def _rollups(session: Session, job: Job, attempt: Attempt) -> Iterator[str]:

@@ -7,6 +7,7 @@ import threading
 from collections import defaultdict
 from pathlib import Path
 
+from backend.chaos.places import Places
 from backend.executors import files, process
 from backend.executors.process import Identity
 
@@ -16,8 +17,8 @@ EVERY_S = 0.1
 class Lineage:
     """Looks until it is closed, on a thread of its own."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
+    def __init__(self, places: Places) -> None:
+        self.places = places
         self._ever: dict[Path, set[Identity]] = defaultdict(set)
         self._done: set[Path] = set()
         """Attempts of which nothing lives any more."""
@@ -50,7 +51,7 @@ class Lineage:
 
     def _look(self) -> None:
         stats = list(process.all_processes())
-        for directory in self._data_dir.glob("jobs/*/*"):
+        for _, directory in self.places.all():
             if directory in self._done or (first := files.claimed_by(directory)) is None:
                 continue
             ever = self._ever[directory] | {first}

@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from backend.chaos import victims
+from backend.chaos.places import Places
 from backend.chaos.script import Script, Step
 from backend.chaos.service import Service
 from backend.client import ENDED, ApiError, Client, ServerUnreachableError
@@ -41,10 +42,12 @@ class Story:
 class Deeds:
     """What was done to whom."""
 
-    killed: dict[Path, set[victims.Role]] = field(default_factory=lambda: defaultdict(set))
+    killed: dict[Path, set[victims.Role | Literal["node"]]] = field(default_factory=lambda: defaultdict(set))
     """Attempts of which a process was killed: which ones."""
     cancelled: set[str] = field(default_factory=set)
     """Jobs whose cancel the server accepted."""
+    short: set[str] = field(default_factory=set)
+    """Jobs of rounds in which a node was away for a while."""
     beside: set[str] = field(default_factory=set)
     """Jobs of rounds in which the server was killed."""
 
@@ -52,7 +55,7 @@ class Deeds:
 class Round:
     """Carries out one script."""
 
-    def __init__(self, script: Script, service: Service, data_dir: Path, span_s: float, deeds: Deeds) -> None:
+    def __init__(self, script: Script, service: Service, places: Places, span_s: float, deeds: Deeds) -> None:
         """`span_s`: what an undisturbed job takes, in seconds. What is done is added to `deeds`."""
         self.story = Story()
         self.deeds = deeds
@@ -60,10 +63,10 @@ class Round:
         """Name to id."""
         self._script = script
         self._service = service
-        self._data_dir = data_dir
+        self._places = places
         self._span_s = span_s
         self._starting: list[threading.Timer] = []
-        self._server_died = False
+        self._server_died = self._node_died = False
 
     def run(self) -> list[Job]:
         """Until every job has ended. Raises RoundError where one does not."""
@@ -80,6 +83,8 @@ class Round:
             raise RoundError(f"of {len(self._script.jobs)} submissions {len(self.jobs)} were answered")
         if self._server_died:
             self.deeds.beside.update(self.jobs.values())
+        if self._node_died:
+            self.deeds.short.update(self.jobs.values())
         return [self._end(name) for name in sorted(self.jobs)]
 
     # --- what happens ---
@@ -105,19 +110,37 @@ class Round:
             case "cancel":
                 if self.jobs:
                     self._cancel(pick(sorted(self.jobs), step.choice))
+            case "node":
+                self._kill_node(step)
             case role:
                 self._kill(role, step.choice)
+
+    def _kill_node(self, step: Step) -> None:
+        """With all that is on it: who runs there can go on nowhere."""
+        nodes = self._places.nodes
+        if nodes is None or not (found := sorted(nodes.nodes)[1:]):  # the first one has the head
+            return
+        address = pick(found, step.choice)
+        self.story.tell(f"kill -9 node {address}, away for {step.away:.2f} s")
+        self._node_died = True
+        nodes.kill(address)
+        for attempt, place in self._places.all():
+            if place.is_relative_to(nodes.own(address)) and not (place / "end.json").exists():
+                self.deeds.killed[attempt].add("node")
+        back = threading.Timer(step.away, nodes.again, args=(address,))
+        self._starting.append(back)
+        back.start()
 
     def _kill(self, role: victims.Role, choice: float) -> None:
         """One of those that there are; where there is none yet, the first that comes."""
         deadline = time.monotonic() + self._span_s
-        while not (found := victims.of_role(self._data_dir, role)):
+        while not (found := victims.of_role(self._places, role)):
             if time.monotonic() > deadline:
                 self.story.tell("nobody left to kill")
                 return
             time.sleep(0.01)
         victim = pick(found, choice)
-        who = f"{victim.role} {victim.identity.pid} of {victim.directory.relative_to(self._data_dir)}"
+        who = f"{victim.role} {victim.identity.pid} of {victim.directory.relative_to(self._places.data_dir)}"
         self.deeds.killed[victim.directory].add(role)
         self.story.tell(f"kill -9 {who}" if victims.kill(victim) else f"{who} had ended before it was killed")
 

@@ -8,13 +8,17 @@ from typing import Any, Literal, get_args
 
 from backend.chaos.victims import Role
 
-Act = Literal["server", "cancel"] | Role
+Act = Literal["server", "cancel", "node"] | Role
 STEPS, BATCH, BACKOFF_S = 150, 32, 0.3
 IN_A_LAB = 0.25
 """How many of the jobs."""
+SPREAD = 0.6
+"""How many of the jobs on nodes are on several."""
 DEVICES = 3
 """CPU slots of the server: enough for the widest pair of jobs, too few for two of the wide ones."""
 STRATEGIES = ("p3", "parameter-server", "ring-allreduce", "central-reduce", "native-allreduce", "ddp")
+OVER_NODES = ("p3", "parameter-server", "ring-allreduce", "central-reduce")
+"""The same, of those that run on several nodes."""
 FATAL: tuple[Act, ...] = ("server", *get_args(Role))
 
 
@@ -28,7 +32,7 @@ class Step:
     choice: float
     """0 to 1: which of those that there are."""
     away: float = 0.0
-    """Of a server: seconds until it is started again."""
+    """Of a server, or a node: seconds until it is started again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +45,15 @@ class Script:
     """In order of time."""
 
 
-def draw(seed: int, number: int, *, labs: bool = True) -> Script:
-    """Round `number` of the run with this seed: always the same, but for labs, where these are not permitted."""
+def draw(seed: int, number: int, *, labs: bool = True, nodes: bool = False) -> Script:
+    """Round `number` of the run with this seed: always the same, but for labs, where these are not permitted. `nodes`:
+    jobs run on nodes of a cluster, which die, too."""
     dice = random.Random(f"{seed}:{number}")
     jobs = tuple(
-        _job(dice, f"seed {seed} round {number} job {i}", labs=labs) for i in range(dice.choice((1, 1, 2)))
+        _job(dice, f"seed {seed} round {number} job {i}", labs=labs, nodes=nodes)
+        for i in range(dice.choice((1, 1, 2)))
     )
-    acts = dice.sample(FATAL, dice.choice((1, 1, 2, 3)))
+    acts = dice.sample((*FATAL, "node") if nodes else FATAL, dice.choice((1, 1, 2, 3)))
     if dice.random() < 0.2:
         acts.append("cancel")
     steps = (
@@ -57,13 +63,20 @@ def draw(seed: int, number: int, *, labs: bool = True) -> Script:
     return Script(jobs=jobs, steps=tuple(sorted(steps, key=lambda step: step.at)))
 
 
-def _job(dice: random.Random, name: str, *, labs: bool) -> dict[str, Any]:
+def _job(dice: random.Random, name: str, *, labs: bool, nodes: bool) -> dict[str, Any]:
     workers = dice.choice((1, 2, 2))
-    strategy = dice.choice(STRATEGIES) if workers > 1 else "single"
+    strategy = dice.choice(OVER_NODES if nodes else STRATEGIES) if workers > 1 else "single"
     retries, hosts = dice.choice((0, 0, 1)), dice.random() < IN_A_LAB
-    return job(
+    asked = job(
         name, workers=workers, strategy=strategy, retries=retries, hosts=workers if hosts and labs else None
     )
+    return over_nodes(asked, spread=dice.random() < SPREAD) if nodes else asked
+
+
+def over_nodes(asked: dict[str, Any], *, spread: bool) -> dict[str, Any]:
+    """The job on nodes of a cluster."""
+    cluster = asked["cluster"] | {"nodes": "spread" if spread else "pack"}
+    return asked | {"cluster": cluster, "network": {"trusted": True}}
 
 
 def job(

@@ -19,8 +19,17 @@ class Service:
     """One server at a time over one data directory."""
 
     def __init__(
-        self, data_dir: Path, *, ingest_url: str, port: int, devices: int, data_plane: str, database: str
+        self,
+        data_dir: Path,
+        *,
+        ingest_url: str,
+        port: int,
+        devices: int,
+        data_plane: str,
+        database: str,
+        ray: str | None,
     ) -> None:
+        """`ray`: the address of a Ray cluster on which its jobs run; None: on this machine."""
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self.log = data_dir / "server.log"
@@ -34,6 +43,8 @@ class Service:
             "TRAINYARD_DATA_PLANE": data_plane,
             "TRAINYARD_DATABASE_URL": database,
         }
+        if ray is not None:
+            self._environment |= {"TRAINYARD_EXECUTOR": "ray", "TRAINYARD_RAY_ADDRESS": ray}
 
     @property
     def up(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from backend.chaos.places import Places
 from backend.executors import files, process
 from backend.executors.process import Identity
 
@@ -25,12 +26,12 @@ class Victim:
     identity: Identity
 
 
-def of_role(data_dir: Path, role: Role) -> list[Victim]:
+def of_role(places: Places, role: Role) -> list[Victim]:
     """Living processes of that role, oldest attempt first. Workers are all processes of gangs (workers, servers,
     reducers): what a fork server forked."""
     stats = list(process.all_processes())
     found = []
-    for directory in sorted(data_dir.glob("jobs/*/*")):
+    for attempt, directory in places.all():
         watchdog = files.claimed_by(directory)
         if watchdog is None or not process.is_alive(watchdog):
             continue
@@ -44,7 +45,7 @@ def of_role(data_dir: Path, role: Role) -> list[Victim]:
             "worker": workers,
         }
         who = [identity for pid in sorted(of[role]) if (identity := process.identity(pid)) is not None]
-        found += [Victim(role=role, directory=directory, identity=each) for each in who]
+        found += [Victim(role=role, directory=attempt, identity=each) for each in who]
     return found
 
 

@@ -87,6 +87,7 @@ class Ended:
     started_unix_ns: int | None = None
     """When all processes were up; None where they never were."""
     ended_unix_ns: int
+    """Of the last process."""
 
 
 class LaunchError(RuntimeError):
@@ -98,13 +99,19 @@ class Executor(ABC):
 
     name: str
 
+    def outage(self) -> str | None:
+        """Why nothing can be launched now, whatever it is, for a person; None: it can. Jobs wait until then. Waits for
+        nothing, and is asked again and again."""
+        return None
+
     @abstractmethod
     def launch(self, launch: Launch, ingest: Ingest, secrets: Mapping[str, str] = NO_SECRETS) -> Handle:
         """Write the attempt's directory and start what looks after it. Does not wait for the gang. `secrets`: variables
         of the environment of the attempt's processes. They are written nowhere, and blotted out in logs and messages.
 
-        Raises LaunchError when that fails; then nothing runs. An attempt is launched once: a second launch of
-        the same directory raises LaunchError and leaves the first alone.
+        Raises LaunchError when that fails; then nothing runs. What fails later is the attempt's end; where the server's
+        own end broke it off its reason is LAUNCH_INTERRUPTED, and the job queues again. An attempt is launched once: a
+        second launch of the same directory raises LaunchError and leaves the first alone.
         """
 
     @abstractmethod

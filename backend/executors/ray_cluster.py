@@ -7,32 +7,35 @@ namespace of Ray, and outlives the server: placement groups and actors are detac
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from threading import Lock
+from importlib.util import find_spec
+from math import inf
+from socket import create_connection
+from threading import Lock, Thread
 from typing import Any
 
 from backend.executors.base import LaunchError
+from backend.executors.ray_gang import NAMESPACE, Spot
 from backend.executors.ray_node import Node
 from backend.executors.ray_verdict import Lost
 from backend.lifecycle import Reason
 from engine.errors import UserError
 
-NAMESPACE = "trainyard"
 PLACE_S = 10.0
 """How long a gang may wait for its nodes. Our queue decides who is next, so nothing queues in Ray."""
-FIND_S = 5.0
-"""How long Ray may take to say what it has reserved."""
+REACH_S = 3.0
+"""How long the head may take to accept a connection."""
+LOOK_S = 5.0
+"""How long what was seen of the head counts."""
+SILENT_S = 10.0
+"""How long the head may take to answer such a look."""
+AGAIN_S = 10.0
+"""How long nobody tries to connect where it has just failed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spot:
-    """Where one bundle of a placement group is."""
-
-    node: str
-    """Ray's id of the node."""
-    address: str
+logger = logging.getLogger(__name__)
 
 
 class AwayError(RuntimeError):
@@ -42,26 +45,80 @@ class AwayError(RuntimeError):
 class RayCluster:
     """One cluster. Any thread may use it."""
 
-    def __init__(self, address: str | None) -> None:
-        """`address`: `HOST:PORT` of the cluster's head; None: of the cluster that this machine is a node of."""
+    def __init__(self, address: str | None, node: type[Node] = Node) -> None:
+        """`address`: `HOST:PORT` of the cluster's head; None: of the cluster that this machine is a node of. `node`:
+        the class of its actors. Raises UserError where Ray is not installed."""
+        if find_spec("ray") is None:
+            remedy = "Install trainyard[ray], or choose the executor local"
+            raise UserError("executor", "ray", "Ray is not installed", remedy)
         self._address = address
+        self._node = node
+        self._called = f"the Ray cluster at {address}" if address else "the Ray cluster of this machine"
         self._lock = Lock()
         self._made: Any = None
+        self._failed: tuple[float, str] | None = None
+        """Of the last try to connect: when it failed, and why."""
+        self._look = Lock()
+        self._looks: float | None = None
+        """Since when somebody looks whether the head is there."""
+        self._looked = -inf
+        """When somebody had looked."""
+        self._trouble: str | None = f"this server is connecting to {self._called}"
 
     @property
     def ray(self) -> Any:
-        """The library, connected. Raises UserError where it is not installed, or there is no cluster."""
-        with self._lock:
-            if self._made is None:
-                self._made = self._connect()
+        """The library, connected. Raises AwayError where there is no cluster, for AGAIN_S without trying again, and
+        where somebody else's try takes long."""
+        if self._made is not None:
             return self._made
+        if not self._lock.acquire(timeout=SILENT_S):
+            raise AwayError(f"{self._called} has not answered for {SILENT_S:g} s")
+        try:
+            if self._made is None:
+                if self._failed is not None and time.monotonic() < self._failed[0] + AGAIN_S:
+                    raise AwayError(self._failed[1])
+                try:
+                    self._made = self._connect()
+                except AwayError as error:
+                    self._failed = time.monotonic(), str(error)
+                    raise
+            return self._made
+        finally:
+            self._lock.release()
+
+    def outage(self) -> str | None:
+        """Why nothing can be launched now, as far as is known; None: something can. Waits for nothing: what it answers
+        is at most LOOK_S and as long as a look takes old, where it is asked again and again."""
+        with self._look:
+            now = time.monotonic()
+            if self._looks is None and now >= self._looked + LOOK_S:
+                self._looks = now
+                Thread(target=self._see, name="ray-look", daemon=True).start()
+            silent = self._looks is not None and now > self._looks + SILENT_S
+            return self._trouble or (f"the head of {self._called} does not answer" if silent else None)
+
+    def _see(self) -> None:
+        trouble = None
+        try:
+            if not self._nodes():
+                trouble = f"{self._called} has no node"
+        except Exception as error:  # AwayError, and many kinds of Ray's
+            trouble = _line(error)
+        with self._look:
+            if trouble != self._trouble:
+                logger.warning("%s", trouble or f"{self._called} is there")
+            self._trouble, self._looks, self._looked = trouble, None, time.monotonic()
 
     def _connect(self) -> Any:
-        try:
-            import ray  # noqa: PLC0415 - an extra, which takes a second to load
-        except ImportError as error:
-            remedy = "Install trainyard[ray], or choose the executor local"
-            raise UserError("executor", "ray", "Ray is not installed", remedy) from error
+        import ray  # noqa: PLC0415 - an extra, which takes a second to load
+
+        remedy = "Start Ray there (ray start), and give the address of the cluster's head (ray_address)"
+        if self._address is not None:
+            host, _, port = self._address.rpartition(":")
+            try:
+                create_connection((host.strip("[]"), int(port)), REACH_S).close()  # Ray would try for minutes
+            except (OSError, ValueError) as error:
+                raise AwayError(f"{self._called} does not answer: {error}. {remedy}") from error
         try:
             ray.init(
                 address=self._address or "auto",
@@ -72,16 +129,17 @@ class RayCluster:
                 logging_level=logging.WARNING,
             )
         except Exception as error:  # Ray has many kinds of its own, and of libraries that it uses
-            rule = f"no Ray cluster answers there to this machine: {_line(error)}"
-            remedy = "Start Ray on this machine (ray start), and give the address of the cluster's head"
-            raise UserError("ray_address", self._address, rule, remedy) from error
+            raise AwayError(
+                f"{self._called} does not answer this machine: {_line(error)}. {remedy}"
+            ) from error
         return ray
 
-    def reserve(self, name: str, bundles: list[dict[str, float]]) -> list[Spot]:
-        """Room for all bundles, as evenly spread over nodes as there is room, or none: raises LaunchError where
-        the cluster has not enough within PLACE_S."""
+    def reserve(self, name: str, bundles: list[dict[str, float]], *, spread: bool) -> list[Spot]:
+        """Room for all bundles, or none: raises LaunchError where the cluster has not enough within PLACE_S. `spread`:
+        over as many nodes as there is room on; else on as few."""
         ray = self.ray
-        group = ray.util.placement_group(bundles, strategy="SPREAD", name=name, lifetime="detached")
+        strategy = "SPREAD" if spread else "PACK"
+        group = ray.util.placement_group(bundles, strategy=strategy, name=name, lifetime="detached")
         if not group.wait(PLACE_S):
             ray.util.remove_placement_group(group)
             wanted = sum(bundle["CPU"] for bundle in bundles)
@@ -113,7 +171,7 @@ class RayCluster:
         return self._actor(f"files-{node['NodeID']}", strategy, max_concurrency=4)
 
     def _actor(self, name: str, strategy: Any, **options: Any) -> Any:
-        made = self.ray.remote(Node).options(
+        made = self.ray.remote(self._node).options(
             name=name,
             namespace=NAMESPACE,
             lifetime="detached",
@@ -132,11 +190,11 @@ class RayCluster:
         except ValueError:
             return None
 
-    def ready(self, asked: Sequence[Any], timeout_s: float) -> set[Any]:
-        """Those of the questions that have an answer, within the time."""
+    def ready(self, asked: Sequence[Any], timeout_s: float, *, least: int | None = None) -> set[Any]:
+        """Those of the questions that have an answer, within the time, or once `least` (None: all) have one."""
         if not asked:
             return set()
-        done, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=timeout_s)
+        done, _ = self.ray.wait(list(asked), num_returns=least or len(asked), timeout=timeout_s)
         return set(done)
 
     def answer(self, asked: Any, timeout_s: float) -> Any:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets as random
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,15 +21,16 @@ from backend.executors import files, process
 from backend.executors.base import NO_SECRETS, Ended, Executor, Handle, Ingest, LaunchError, Running
 from backend.executors.ray_cluster import AwayError, RayCluster
 from backend.executors.ray_files import RayFiles
-from backend.executors.ray_gang import NAME, Host, RayGang, addresses_of, group_of
-from backend.executors.ray_node import Report
+from backend.executors.ray_gang import NAME, Host, RayGang, group_of
+from backend.executors.ray_launch import check, place, start
+from backend.executors.ray_node import Node, Report
 from backend.executors.ray_verdict import Said, must_stop, over, running, verdict
+from backend.lifecycle import Reason
 from engine.errors import UserError
-from engine.launch import REPLAY, Launch
-from engine.plan.on_disk import read_by
+from engine.launch import Launch
 
-START_S = 60.0
-"""How long actors may take to start, Python's imports included."""
+GIVE_UP_S = 20.0
+"""How long the nodes of an attempt that was not launched whole may take to end what they have started."""
 ASK_S = 1.0
 """How long one look waits for answers; who has not answered is asked nothing else meanwhile."""
 FOLLOW_S = 5.0
@@ -42,81 +43,90 @@ class RayExecutor(Executor):
 
     name = NAME
 
-    def __init__(self, address: str | None = None) -> None:
-        """`address`: of the cluster's head; None: of the cluster that this machine is a node of."""
-        self._cluster = RayCluster(address)
+    def __init__(self, address: str | None = None, node: type[Node] = Node) -> None:
+        """As `RayCluster`."""
+        self._cluster = RayCluster(address, node)
         self._asked: dict[str, Any] = {}
         """Questions without an answer, by actor."""
         self._said: dict[str, Said] = {}
         """The last that is known, by actor."""
         self._stop_at: dict[str, float] = {}
         """When to stop those of a gang that still run, by its group."""
+        self._actors: dict[str, Any] = {}
+        """Those that were found, by name."""
+        self._told: dict[str, dict[tuple[Any, ...], list[Any]]] = {}
+        """What nodes were told, by the attempt's group and what it was, until all have answered."""
+        self._launching: dict[str, threading.Thread] = {}
+        """Who launches an attempt, or gives it up, by its group."""
 
     def launch(self, launch: Launch, ingest: Ingest, secrets: Mapping[str, str] = NO_SECRETS) -> Handle:
         directory = launch.directory.absolute()
-        gang = None
+        gang = RayGang.planned(directory)
         try:
             check(launch)
             directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.mkdir(mode=0o700)
-            cpus = float(launch.job.cluster.threads)
-            spots = self._cluster.reserve(group_of(directory), [{"CPU": cpus}] * launch.job.cluster.workers)
-            gang = RayGang.placed(directory, spots)
             gang.write()
             if not files.claim(directory, process.identity(os.getpid())):
                 raise LaunchError(f"{directory} was given up by another server. Make a new attempt")
-            self._start(gang, launch, addresses_of(launch, spots), ingest, secrets)
         except FileExistsError as error:
             raise LaunchError(
                 f"{directory} exists: an attempt is launched once. Make a new attempt"
             ) from error
-        except Exception as error:
-            if gang is not None:
-                self._release(gang)
-            if isinstance(error, (LaunchError, UserError, OSError, AwayError)):
-                raise LaunchError(f"cannot launch on the Ray cluster: {error}") from error
-            raise
+        except (UserError, OSError) as error:
+            raise LaunchError(f"cannot launch on the Ray cluster: {error}") from error
+        self._beside(gang, lambda: self._launch(gang, launch, ingest, secrets))
         return gang.handle()
 
-    def _start(
-        self,
-        gang: RayGang,
-        launch: Launch,
-        addresses: tuple[str, ...],
-        ingest: Ingest,
-        secrets: Mapping[str, str],
-    ) -> None:
-        actors = [self._cluster.start(gang.group, host.bundle, host.actor) for host in gang.hosts]
-        self._check_disks(actors, gang, launch)
-        port = None
-        if addresses:
-            first = next(i for i, host in enumerate(gang.hosts) if host.address == addresses[0])
-            port = self._cluster.answer(actors[first].free_port.remote(addresses[0]), START_S)
-        told = replace(launch, addresses=addresses, port=port, checkpoints=None).to_dict()
-        token = random.token_bytes(32)
-        asked = [
-            actor.launch.remote(
-                gang.place, told, token, host.address if addresses else None, ingest, dict(secrets)
-            )
-            for actor, host in zip(actors, gang.hosts, strict=True)
-        ]
-        for one in asked:
-            self._cluster.answer(one, START_S)
+    def _beside(self, gang: RayGang, work: Callable[[], None]) -> None:
+        """Do what takes seconds on a thread of its own: until then the attempt starts, whoever asks."""
+        thread = threading.Thread(target=work, name=f"launch {gang.group}", daemon=True)
+        self._launching[gang.group] = thread
+        thread.start()
 
-    def _check_disks(self, actors: list[Any], gang: RayGang, launch: Launch) -> None:
-        """Raise UserError where a node does not have what the job's processes read from its disk."""
-        needed = {str(one.path): one for one in read_by(launch.job)}
-        if not needed:
-            return
-        asked = [actor.lacks.remote(list(needed)) for actor in actors]
-        for host, one in zip(gang.hosts, asked, strict=True):
-            for path in self._cluster.answer(one, START_S):
-                raise UserError(
-                    needed[path].field,
-                    path,
-                    f"node {host.address} has nothing there, and code and data are not sent to nodes",
-                    "Put it there under the same name on every node, or on a disk that all nodes share",
-                )
+    def _launch(self, gang: RayGang, launch: Launch, ingest: Ingest, secrets: Mapping[str, str]) -> None:
+        directory = Path(gang.directory)
+
+        def wanted() -> None:
+            if files.stop_requested(directory):
+                raise LaunchError("it was cancelled")
+
+        try:
+            gang = place(self._cluster, gang, launch)
+            gang.write()
+            wanted()
+            start(self._cluster, gang, launch, ingest, secrets, wanted)
+            replace(gang, launched=True).write()
+            if files.stop_requested(directory):
+                self._tell(gang, "stop", False)
+        except Exception as error:
+            if not isinstance(error, (LaunchError, UserError, OSError, AwayError)):
+                logger.exception("%s could not be launched", directory)
+                error = RuntimeError(f"{type(error).__name__}: {error}")
+            self._give_up(gang, Reason.LAUNCH_FAILED, f"cannot launch on the Ray cluster: {error}")
+
+    def _give_up(self, gang: RayGang, reason: Reason, message: str) -> None:
+        """End what runs of an attempt that was not launched whole, and write down that it has ended."""
+        while self._cluster.outage() is not None:  # until then nobody knows what runs
+            time.sleep(ASK_S)
+        deadline = time.monotonic() + GIVE_UP_S
+        try:
+            self._tell(gang, "stop", True)
+            while not over(self._look(gang)) and time.monotonic() < deadline:
+                time.sleep(ASK_S / 10)
+            self._cluster.release(gang.group, [host.actor for host in gang.hosts])
+        except (
+            Exception
+        ) as error:  # whatever it is: the attempt has to end, and who is left ends with its actor
+            logger.warning("what was reserved for %s could not be given back: %r", gang.directory, error)
+        cancelled = files.stop_requested(Path(gang.directory))
+        end = Ended(
+            status="cancelled" if cancelled else "failed",
+            reason=Reason.CANCELLED if cancelled else reason,
+            message=Reason.CANCELLED.summary if cancelled else message,
+            ended_unix_ns=time.time_ns(),
+        )
+        files.insist(lambda: files.write_end(Path(gang.directory), end))
 
     def find(self, directory: Path) -> Handle | None:
         with suppress(OSError):  # whoever was about to launch it finds it taken
@@ -129,6 +139,9 @@ class RayExecutor(Executor):
         self._cluster.release(group_of(directory), [])
         return None
 
+    def outage(self) -> str | None:
+        return self._cluster.outage()
+
     def files(self, directory: str) -> RayFiles:
         return RayFiles(self._cluster, directory)
 
@@ -136,7 +149,16 @@ class RayExecutor(Executor):
         gang = RayGang.of(handle)
         directory = Path(gang.directory)
         if (end := files.read_end(directory)) is not None:
+            self._forget(gang)
             return end
+        if not gang.launched:
+            launches = files.claimed_by(directory)
+            if gang.group not in self._launching and not (launches and process.is_alive(launches)):
+                reason = Reason.LAUNCH_INTERRUPTED
+                self._beside(gang, lambda: self._give_up(gang, reason, reason.summary))
+            return Running(phase="starting")
+        if self._cluster.outage() is not None:
+            return running([self._said.get(host.actor) for host in gang.hosts])
         said = self._look(gang)
         if must_stop(said):
             at = self._stop_at.setdefault(gang.group, time.monotonic() + FOLLOW_S)
@@ -150,14 +172,20 @@ class RayExecutor(Executor):
         end = replace(end, sealed=sealed)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.write_end(directory, end)
-        self._release(gang)
+        self._cluster.release(gang.group, [host.actor for host in gang.hosts])
+        self._forget(gang)
         return end
 
     def redirect(self, handle: Handle, url: str) -> None:
-        self._insist(RayGang.of(handle), "redirect", url)
+        gang = RayGang.of(handle)
+        if gang.launched:  # else it is launched with this server's address, or given up
+            self._insist(gang, "redirect", url)
 
     def preempt(self, handle: Handle) -> None:
-        self._insist(RayGang.of(handle), "preempt")
+        gang = RayGang.of(handle)
+        if not gang.launched and files.read_end(Path(gang.directory)) is None:
+            raise OSError(f"{gang.directory} is being launched: its nodes cannot be told yet. Ask again")
+        self._insist(gang, "preempt")
 
     def stop(self, handle: Handle, *, force: bool = False) -> None:
         gang = RayGang.of(handle)
@@ -167,20 +195,28 @@ class RayExecutor(Executor):
             self._tell(gang, "stop", force)
 
     def _look(self, gang: RayGang) -> list[Said]:
-        """What is known of each node's parties, after asking those that have not ended."""
+        """What is known of each node's parties, after asking those that have not ended. One that has not answered since
+        an earlier look is not waited for again: it would hold up all other attempts."""
+        silent = any(host.actor in self._asked for host in gang.hosts)
         for host in gang.hosts:
             if not over([self._said.get(host.actor)]) and host.actor not in self._asked:
-                actor = self._cluster.find(host.actor)
+                actor = self._actor(host)
                 if actor is None:
                     self._said[host.actor] = self._cluster.lost(host.node, host.address)
                 else:
                     self._asked[host.actor] = actor.poll.remote(gang.place)
         waiting = {host.actor: host for host in gang.hosts if host.actor in self._asked}
-        answered = self._cluster.ready([self._asked[name] for name in waiting], ASK_S)
+        answered = self._cluster.ready([self._asked[name] for name in waiting], 0 if silent else ASK_S)
         for name, host in waiting.items():
             if self._asked[name] in answered:
                 self._said[name] = self._heard(host, self._asked.pop(name))
         return [self._said.get(host.actor) for host in gang.hosts]
+
+    def _actor(self, host: Host) -> Any | None:
+        """The one on a node; None where it has ended, or never began. Who it is, is asked once."""
+        if host.actor not in self._actors and (found := self._cluster.find(host.actor)) is not None:
+            self._actors[host.actor] = found
+        return self._actors.get(host.actor)
 
     def _heard(self, host: Host, asked: Any) -> Said:
         try:
@@ -200,7 +236,7 @@ class RayExecutor(Executor):
         last = {
             party: at for one in said if isinstance(one, Report) for party, at in (one.sent or {}).items()
         }
-        first = self._cluster.find(gang.hosts[0].actor)
+        first = self._actor(gang.hosts[0])
         if first is None:
             return False
         if gang.group not in self._asked:
@@ -218,54 +254,38 @@ class RayExecutor(Executor):
 
     def _tell(self, gang: RayGang, method: str, *arguments: Any) -> list[Any]:
         """Ask every node that runs something; waits for nobody."""
-        found = [self._cluster.find(host.actor) for host in gang.hosts]
+        if self._cluster.outage() is not None:
+            return []
+        found = [self._actor(host) for host in gang.hosts]
         return [getattr(actor, method).remote(*arguments) for actor in found if actor is not None]
 
     def _insist(self, gang: RayGang, method: str, *arguments: Any) -> None:
-        """Ask every node, and wait for each. Raises OSError where one has not been told."""
+        """Ask every node, and wait for all of them together, though only the first time. Raises OSError where one has
+        not been told."""
         if files.read_end(Path(gang.directory)) is not None:
             return
-        for asked in self._tell(gang, method, *arguments):
-            try:
-                self._cluster.answer(asked, ASK_S)
-            except self._cluster.ray.exceptions.RayActorError:
-                continue  # it has ended
-            except AwayError as error:
-                raise OSError(f"a node of {gang.directory} does not answer: {error}") from error
+        if (outage := self._cluster.outage()) is not None:
+            raise OSError(f"the nodes of {gang.directory} cannot be told: {outage}")
+        told = self._told.setdefault(gang.group, {})
+        key = (method, *arguments)
+        again = key in told
+        if not again:
+            told[key] = self._tell(gang, method, *arguments)
+        if len(self._cluster.ready(told[key], 0 if again else ASK_S)) < len(told[key]):
+            raise OSError(f"a node of {gang.directory} does not answer. It is told once it does")
+        for asked in told.pop(key):
+            with suppress(self._cluster.ray.exceptions.RayActorError):  # it has ended
+                try:
+                    self._cluster.answer(asked, ASK_S)
+                except AwayError as error:
+                    raise OSError(f"a node of {gang.directory} does not answer: {error}") from error
 
-    def _release(self, gang: RayGang) -> None:
-        self._cluster.release(gang.group, [host.actor for host in gang.hosts])
+    def _forget(self, gang: RayGang) -> None:
+        """An attempt that has ended."""
+        self._launching.pop(gang.group, None)
         self._stop_at.pop(gang.group, None)
+        self._told.pop(gang.group, None)
         for name in (gang.group, *(host.actor for host in gang.hosts)):
             self._asked.pop(name, None)
             self._said.pop(name, None)
-
-
-def check(launch: Launch) -> None:
-    """Raise UserError for what does not run on nodes of a Ray cluster yet."""
-    job = launch.job
-    if not job.network.trusted:
-        raise UserError(
-            "network.trusted",
-            job.network.trusted,
-            "Ray's own connections, and ours between nodes, are not encrypted",
-            "Say network: {trusted: true} where nobody else hears or changes what travels there, or run the job with"
-            " the executor local",
-        )
-    if job.checkpoint.asked is not None:
-        rule = "a checkpoint lies on one node, and the next attempt may run on others"
-        raise UserError("checkpoint", job.checkpoint.asked, rule, "Leave it out, or use the executor local")
-    if job.checkpoint.start is not None:
-        rule = "what the job begins with is put together on the server's machine"
-        raise UserError(
-            "checkpoint.start.job", job.checkpoint.start.job, rule, "Leave it out, or use the executor local"
-        )
-    if job.cluster.worker_loss != "end":
-        rule = "who was lost is written down where all parties see it"
-        raise UserError("cluster.worker_loss", job.cluster.worker_loss, rule, "Use end")
-    if job.network.hosts is not None:
-        rule = "a lab's hosts are on one machine, and the nodes have addresses of their own"
-        raise UserError("network.hosts", job.network.hosts, rule, "Leave it out")
-    if strange := set(launch.devices) - {"cpu", REPLAY}:
-        rule = "workers on a Ray cluster train on processors so far"
-        raise UserError("cluster.device", ", ".join(sorted(strange)), rule, "Use cpu")
+            self._actors.pop(name, None)

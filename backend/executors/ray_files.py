@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from backend.executors import files
 from backend.executors.attempt_files import AttemptFiles, FilesAwayError, Piece
+from backend.executors.local_files import LocalFiles
 from backend.executors.ray_cluster import AwayError, RayCluster
 from backend.executors.ray_gang import Host, RayGang
 from engine.checkpoint.store import Kept
@@ -19,10 +22,16 @@ from engine.telemetry.uploader import UploadEnd
 
 ANSWER_S = 10.0
 """How long a node may take to answer for one file."""
-SOON_S = 1.0
-"""The same where a transaction waits."""
 _PIECE = 4 * 2**20
 _ENDED_WITH = (LAUNCH, "result/model.pt", "result/summary.json")
+
+
+def _never(_answer: Any) -> bool:
+    return False
+
+
+def _has(answer: Any) -> bool:
+    return answer is not None and not isinstance(answer, Exception)
 
 
 class RayFiles(AttemptFiles):
@@ -38,30 +47,25 @@ class RayFiles(AttemptFiles):
 
     def there(self) -> bool:
         # All are asked: what is deleted on one node must not be left on another that is away.
-        said = [self._ask(host, "there") for host in self._hosts()]
-        return any(said)
+        return any(self._all("there"))
 
     def reachable(self) -> bool:
-        try:
-            return all(self._ask(host, "reachable", within_s=SOON_S) for host in self._hosts())
-        except FilesAwayError:
-            return False
+        # A node that is out of reach is waited for, or lost: whoever looks after the attempt says so.
+        return LocalFiles(self.directory).reachable() and self._cluster.outage() is None
 
     def size(self, name: str) -> int | None:
-        return next((size for size in self._found("size", name) if size is not None), None)
+        found: int | None = self._found("size", name)
+        return found
 
     def read(self, name: str, offset: int, most: int) -> Piece:
-        piece: Piece | None = next(self._found("read", name, offset, most), None)
+        piece: Piece | None = self._found("read", name, offset, most)
         if piece is None:
             raise FileNotFoundError(f"{self._directory}: no node has {name}")
         return piece
 
     def write(self, name: str, content: bytes) -> None:
-        hosts = self._hosts()
-        if not hosts:
+        if not self._all("write", name, content):
             raise FileNotFoundError(f"{self._directory} was never launched: no node has files of it")
-        for host in hosts:
-            self._ask(host, "write", name, content)
 
     def failed_party(self) -> str | None:
         end = files.read_end(self._directory)
@@ -69,35 +73,38 @@ class RayFiles(AttemptFiles):
 
     def drain(self, url: str, timeout_s: float) -> UploadEnd | None:
         gang = RayGang.read(self._directory)
-        if gang is None:
+        if gang is None or not gang.hosts:
             return None
+        within_s = timeout_s + ANSWER_S
         last: dict[int, int] = {}
-        for host in gang.hosts:
-            actor = self._keeper(host)
-            sent = self._answer(host, actor.send.remote(gang.place, url, timeout_s), timeout_s + ANSWER_S)
+        said = self._each(gang, lambda actor: actor.send.remote(gang.place, url, timeout_s), within_s)
+        for sent in _or_raise(said):
             if sent is not None and sent.problem is not None:
                 return UploadEnd(
                     sealed=False, last_sequences=last, problem=sent.problem, refused=sent.refused
                 )
             last.update({} if sent is None else sent.last_sequences)
-        host = gang.hosts[0]
-        asked = self._keeper(host).seal.remote(gang.place, last, url)
-        end: UploadEnd | None = self._answer(host, asked, timeout_s + ANSWER_S)
+        first = replace(gang, spots=gang.spots[:1])
+        end: UploadEnd | None
+        (end,) = _or_raise(
+            self._each(first, lambda actor: actor.seal.remote(gang.place, last, url), within_s)
+        )
         return end
 
     def remove(self, job_id: str) -> None:
-        for host in self._hosts():
-            self._ask(host, "remove", job_id)
+        self._all("remove", job_id)
         if self._directory.exists():
             shutil.rmtree(self._directory)
         with suppress(OSError):  # the job's own folder, once its last attempt's is gone
             self._directory.parent.rmdir()
 
     def checkpoints(self) -> list[Kept]:
-        return []  # a job with some is refused
+        found: list[Kept] | None = self._found("checkpoints")  # a job with some is refused so far
+        return found or []
 
     def ended_steps(self) -> int | None:
-        return next((found for found in self._found("ended_steps") if found is not None), None)
+        found: int | None = self._found("ended_steps")
+        return found
 
     @contextmanager
     def local(self, step: int | None) -> Iterator[Path]:
@@ -117,40 +124,71 @@ class RayFiles(AttemptFiles):
                 file.write(piece.content)
                 piece = self.read(name, piece.next_offset, _PIECE)
 
-    def _found(self, method: str, *arguments: Any) -> Iterator[Any]:
-        """What each node answers that has what is asked for. One that is away hides nothing of the others: its error is
-        raised once all have been asked."""
-        away = None
-        for host in self._hosts():
-            try:
-                yield self._ask(host, method, *arguments)
-            except FileNotFoundError:
-                continue
-            except FilesAwayError as error:
-                away = away or error
-        if away is not None:
-            raise away
+    def _found(self, method: str, *arguments: Any) -> Any:
+        """What the first node answers that has what is asked for; None where none has. One that is away hides nothing
+        of the others: its error is raised where none of them has it."""
+        said = self._said(method, *arguments, enough=_has)
+        found = next((one for one in said if _has(one)), None)
+        if found is None:
+            _or_raise([one for one in said if not isinstance(one, FileNotFoundError)])
+        return found
 
-    def _hosts(self) -> tuple[Host, ...]:
-        gang = RayGang.read(self._directory)
-        return () if gang is None else gang.hosts
+    def _all(self, method: str, *arguments: Any) -> list[Any]:
+        """What every node answers. The first one's error is raised once all were asked, and have done it."""
+        return _or_raise(self._said(method, *arguments))
 
-    def _ask(self, host: Host, method: str, *arguments: Any, within_s: float = ANSWER_S) -> Any:
+    def _said(self, method: str, *arguments: Any, enough: Callable[[Any], bool] = _never) -> list[Any]:
+        """What each node of the attempt answers, or the error that it met."""
         gang = RayGang.read(self._directory)
-        assert gang is not None, "it has hosts"
-        return self._answer(
-            host, self._keeper(host).ask_files.remote(gang.place, method, *arguments), within_s
+        if gang is None:
+            return []
+        return self._each(
+            gang, lambda actor: actor.ask_files.remote(gang.place, method, *arguments), ANSWER_S, enough
         )
 
-    def _keeper(self, host: Host) -> Any:
-        try:
-            return self._cluster.keeper(host.address)
-        except AwayError as error:
-            raise FilesAwayError(self.directory, f"node {host.address}", str(error)) from error
+    def _each(
+        self,
+        gang: RayGang,
+        ask: Callable[[Any], Any],
+        within_s: float,
+        enough: Callable[[Any], bool] = _never,
+    ) -> list[Any]:
+        """Ask all nodes side by side: one that does not answer holds up no other. Each one's answer, or its error, as
+        soon as all are there, or one with which that is `enough`."""
+        asked, said = dict[Any, Host](), dict[Host, Any]()
+        for host in gang.hosts:
+            try:
+                asked[ask(self._cluster.keeper(host.address))] = host
+            except Exception as error:  # AwayError, and many kinds of Ray's
+                said[host] = self._away(host, error)
+        deadline = time.monotonic() + within_s
+        while asked and not any(enough(one) for one in said.values()):
+            ready = self._cluster.ready(list(asked), max(0.0, deadline - time.monotonic()), least=1)
+            for one in ready:
+                host = asked.pop(one)
+                said[host] = self._answer(host, one)
+            if not ready:
+                late = AwayError(f"it has not answered for {within_s:g} s")
+                said |= {host: self._away(host, late) for host in asked.values()}
+                break
+        return [said[host] for host in gang.hosts if host in said]
 
-    def _answer(self, host: Host, asked: Any, timeout_s: float) -> Any:
+    def _answer(self, host: Host, asked: Any) -> Any:
         try:
-            return self._cluster.answer(asked, timeout_s)
-        except (AwayError, self._cluster.ray.exceptions.RayActorError) as error:
-            why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise FilesAwayError(self.directory, f"node {host.address}", why) from error
+            return self._cluster.answer(asked, 0)
+        except (AwayError, self._cluster.ray.exceptions.RayError) as error:
+            return self._away(host, error)
+        except Exception as error:  # what the node's own disk said
+            return error
+
+    def _away(self, host: Host, error: Exception) -> FilesAwayError:
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        return FilesAwayError(self.directory, f"node {host.address}", why)
+
+
+def _or_raise(said: list[Any]) -> list[Any]:
+    """Answers, unless one is an error."""
+    for one in said:
+        if isinstance(one, Exception):
+            raise one
+    return said

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from backend.executors import files
 from backend.executors.base import Handle
-from backend.executors.ray_cluster import NAMESPACE, Spot
 from engine.launch import Launch, write_json
 from engine.plan.serde import from_plain
 
 NAME = "ray"
+NAMESPACE = "trainyard"
+"""Of Ray's: everything of ours is in it."""
 RECORD = "ray.json"
-"""In the attempt's directory at the server: the handle's words, and nothing else of the attempt but how it ended."""
+"""In the attempt's directory at the server: the handle's words and where it runs. Nothing else of the attempt is there
+but how it ended."""
+_HANDLE = ("directory", "namespace", "group", "place")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +36,15 @@ class Host:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spot:
+    """Where one bundle of a placement group is."""
+
+    node: str
+    """Ray's id of the node."""
+    address: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RayGang:
     """An attempt on nodes of a cluster."""
 
@@ -42,30 +55,38 @@ class RayGang:
     """Name of the placement group."""
     place: str
     """The attempt's folder on every node, below the node's own."""
-    hosts: tuple[Host, ...]
+    spots: tuple[Spot, ...] = ()
+    """Of each worker, once there is room for all; this and what follows the handle does not say."""
+    launched: bool = False
+    """All its nodes have started their parties."""
 
     @classmethod
     def of(cls, handle: Handle) -> RayGang:
-        """Raises UserError for a handle of another executor, and for one that another version wrote."""
+        """As far as it is known by now. Raises UserError for a handle of another executor, and for one that another
+        version wrote."""
         handle.check_is_of(NAME)
-        return from_plain(cls, handle.data)
+        said = from_plain(cls, handle.data)
+        return cls.read(Path(said.directory)) or said
 
     @classmethod
-    def placed(cls, directory: Path, spots: list[Spot]) -> RayGang:
-        """One host for each address of the spots."""
-        group = group_of(directory)
-        hosts: dict[str, Host] = {}
-        for bundle, spot in enumerate(spots):
-            actor = f"{group}-{len(hosts)}"
+    def planned(cls, directory: Path) -> RayGang:
+        """One that is about to be launched."""
+        group, place = group_of(directory), place_of(directory)
+        return cls(directory=str(directory), namespace=NAMESPACE, group=group, place=place)
+
+    def on(self, spots: Sequence[Spot]) -> RayGang:
+        """With room there."""
+        return replace(self, spots=tuple(spots))
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """One for each address of the spots."""
+        found: dict[str, Host] = {}
+        for bundle, spot in enumerate(self.spots):
+            actor = f"{self.group}-{len(found)}"
             host = Host(node=spot.node, address=spot.address, actor=actor, bundle=bundle)
-            hosts.setdefault(spot.address, host)
-        return cls(
-            directory=str(directory),
-            namespace=NAMESPACE,
-            group=group,
-            place=place_of(directory),
-            hosts=tuple(hosts.values()),
-        )
+            found.setdefault(spot.address, host)
+        return tuple(found.values())
 
     @classmethod
     def read(cls, directory: Path) -> RayGang | None:
@@ -77,7 +98,8 @@ class RayGang:
         write_json(Path(self.directory) / RECORD, json.loads(json.dumps(asdict(self))))
 
     def handle(self) -> Handle:
-        return Handle(executor=NAME, data=json.loads(json.dumps(asdict(self))))
+        planned = asdict(self)
+        return Handle(executor=NAME, data={name: planned[name] for name in _HANDLE})
 
 
 def group_of(directory: Path) -> str:
@@ -94,7 +116,7 @@ def _short(directory: Path) -> str:
     return hashlib.sha256(str(directory).encode()).hexdigest()[:16]
 
 
-def addresses_of(launch: Launch, spots: list[Spot]) -> tuple[str, ...]:
+def addresses_of(launch: Launch, spots: Sequence[Spot]) -> tuple[str, ...]:
     """Of each party: workers in the order of the spots, servers and devices beside them in turn. Empty where all live
     at one address."""
     if len({spot.address for spot in spots}) == 1:

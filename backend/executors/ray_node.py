@@ -29,7 +29,7 @@ from engine.telemetry.uploader import UploadEnd, Uploader
 
 FOLDER = "TRAINYARD_NODE_DIR"
 """The variable of a node's environment that says where attempts' files lie on it."""
-_QUESTIONS = frozenset({"there", "reachable", "size", "read", "write", "remove", "ended_steps"})
+_QUESTIONS = frozenset({"there", "size", "read", "write", "remove", "checkpoints", "ended_steps"})
 """Of `AttemptFiles`, that a server asks."""
 _MOST_BYTES = 100_000
 _SEAL_S = 10.0
@@ -46,6 +46,9 @@ class Report:
 
 class Node:
     """The actor's class: every method is one question from the server."""
+
+    supervisor = "backend.executors.host_supervisor"
+    """The module that looks after the parties on a node."""
 
     def __init__(self) -> None:
         self._executor = LocalExecutor()
@@ -73,7 +76,7 @@ class Node:
     ) -> None:
         """Start the parties at `address` (None: all) in the folder `place`. Raises LaunchError."""
         holder = (str(os.getpid()), address or "")
-        command = (sys.executable, "-P", "-m", "backend.executors.host_supervisor", *holder)
+        command = (sys.executable, "-P", "-m", self.supervisor, *holder)
         self._executor = LocalExecutor(command)
         launch = Launch.from_dict(told, directory(place))
         self._handle = self._executor.launch(launch, ingest, secrets, token)

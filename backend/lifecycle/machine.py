@@ -19,6 +19,7 @@ JOB: Table = MappingProxyType(
         (State.PLACING, Event.CANCEL): State.STOPPING_CANCELLED,
         (State.PLACING, Event.FAILED): State.STOPPING_FAILED,
         (State.STARTING, Event.BEGAN): State.RUNNING,
+        (State.STARTING, Event.INTERRUPTED): State.QUEUED,
         (State.STARTING, Event.CANCEL): State.STOPPING_CANCELLED,
         (State.STARTING, Event.FAILED): State.STOPPING_FAILED,
         (State.RUNNING, Event.CANCEL): State.STOPPING_CANCELLED,
@@ -48,6 +49,7 @@ ATTEMPT: Table = MappingProxyType(
     {
         **{key: target for key, target in JOB.items() if key not in _OF_JOBS_ALONE},
         (State.PLACING, Event.INTERRUPTED): State.FAILED,
+        (State.STARTING, Event.INTERRUPTED): State.FAILED,
         (State.STOPPING_FAILED, Event.RETRY): State.FAILED,
         (State.PREEMPTING, Event.REQUEUED): State.PREEMPTED,
     }

@@ -75,6 +75,10 @@ class Alone:
         """The kind of device that a job would get at another server; None where it can be placed at none."""
         return None
 
+    def ahead_ns(self, session: Session) -> int:
+        """By how much this server's clock is ahead of the one by which all servers begin and end maintenance."""
+        return 0
+
     def _tell(self) -> None:
         for listener in self._listeners:
             listener()

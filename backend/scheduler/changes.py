@@ -145,6 +145,9 @@ def close(session: Session, attempt_id: int, end: Ended) -> None:
     attempt = session.get_one(Attempt, attempt_id)
     if attempt.state not in ACTIVE:
         return
+    if end.reason == Reason.LAUNCH_INTERRUPTED:
+        interrupted(session, attempt_id)
+        return
     job, state = attempt.job, State(attempt.state)
     attempt.exit_code = end.exit_code
     again = None

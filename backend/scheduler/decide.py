@@ -172,6 +172,8 @@ class State:
     """Device id to who holds it; an empty id to who holds none, but is in the way of whoever runs alone."""
     paused: bool = False
     """Nobody is placed, nor refused, nor asked to make room but for maintenance."""
+    outage: str | None = None
+    """Why nobody can be launched now, which is as if the server were paused."""
     now_unix_ns: int = 0
     backfill: bool = True
     """Jobs may start before their turn where that delays nobody who is first."""
@@ -228,9 +230,9 @@ def decide(state: State) -> tuple[Instruction, ...]:
         except UserError as error:
             refused[job.id] = error
     ordered = in_order(state.queued, kinds, state.shares)
-    if state.paused:
-        reason = Reason.SERVER_PAUSED
-        text = f"{reason.summary} {reason.remedy}"
+    if state.paused or state.outage is not None:
+        reason = Reason.SERVER_PAUSED if state.paused else Reason.WAITING_FOR_DEVICES
+        text = f"{reason.summary} {reason.remedy}" if state.paused else words.for_executor(state.outage or "")
         waits = (
             Wait(job_id=job.id, position=position, reason=reason, text=text, blocked_by=())
             for position, job in enumerate(ordered, start=1)

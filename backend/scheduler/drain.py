@@ -17,37 +17,52 @@ from backend.executors.attempt_files import AttemptFiles, FilesAwayError
 
 TIMEOUT_S = 60.0
 AGAIN_S = 60.0
+AT_ONCE = 8
+"""Spools that are sent at a time. Who waits for a machine that does not answer does so for about TIMEOUT_S."""
 logger = logging.getLogger(__name__)
 
 
 class Drain:
-    """Empties spools one after another, on a thread of its own."""
+    """Empties spools, several at once: a machine that answers slowly holds up no other's."""
 
     def __init__(self, url: str) -> None:
         """`url` is this server's address."""
         self._url = url
-        self._queue: queue.SimpleQueue[AttemptFiles] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[float, AttemptFiles]] = queue.SimpleQueue()
+        """Each with the moment before which it is not tried."""
+        self._room = threading.Semaphore(AT_ONCE)
         self._thread = threading.Thread(target=self._loop, name="spool-drain", daemon=True)
         self._thread.start()
 
     def add(self, files: AttemptFiles) -> None:
         """Send what is left in this attempt's spool, and seal the attempt. Returns at once."""
-        self._queue.put(files)
+        self._queue.put((0.0, files))
 
     def _loop(self) -> None:
         later: deque[tuple[float, AttemptFiles]] = deque()
         while True:
             try:
-                files = self._queue.get(timeout=max(0.0, later[0][0] - time.monotonic()) if later else None)
+                due, files = self._queue.get(
+                    timeout=max(0.0, later[0][0] - time.monotonic()) if later else None
+                )
             except queue.Empty:
-                files = later.popleft()[1]
-            try:
-                done = self._drain(files)
-            except Exception:  # what one attempt's files hold must not keep the others' telemetry
-                logger.exception("the spool of %s cannot be sent", files.directory)
+                due, files = later.popleft()
+            if due > time.monotonic():
+                later.append((due, files))
                 continue
-            if not done:
-                later.append((time.monotonic() + AGAIN_S, files))
+            self._room.acquire()
+            threading.Thread(target=self._one, args=(files,), name="spool-sender", daemon=True).start()
+
+    def _one(self, files: AttemptFiles) -> None:
+        try:
+            done = self._drain(files)
+        except Exception:  # what one attempt's files hold must not keep the others' telemetry
+            logger.exception("the spool of %s cannot be sent", files.directory)
+            done = True
+        finally:
+            self._room.release()
+        if not done:
+            self._queue.put((time.monotonic() + AGAIN_S, files))
 
     def _drain(self, files: AttemptFiles) -> bool:
         """Whether there is nothing left to try."""

@@ -40,6 +40,8 @@ STOP_S = 15.0
 """How long a cancelled attempt may take to end its processes before it is ended by force."""
 SEND_S = 45.0
 """The same once its processes have ended and only telemetry is still being sent."""
+OUTAGE_S = 1.0
+"""How often an executor that can launch nothing is asked whether it can."""
 CLOCK_S = 60.0
 """The longest sleep before a moment that is known: the wall clock, which says when it is due, may be set."""
 logger = logging.getLogger(__name__)
@@ -87,6 +89,8 @@ class Scheduler:
         self._look_unix_ns: int | None = None
         """When to look at the queue even where nothing happens: a job that backs off is due, or may be asked to make
         room."""
+        self._outage: str | None = None
+        """Why the executor could launch nothing when it was asked last."""
         self._left = False
         """Attempts were taken from other lives, or servers: some may have ended and left something to do."""
         self._drained: set[int] = set()
@@ -178,10 +182,15 @@ class Scheduler:
                 self._trouble[attempt.id] = repr(error)
         if self._look_unix_ns is not None and time.time_ns() >= self._look_unix_ns:
             self._due = True
+        outage = self._executor.outage()
+        if outage != self._outage:
+            self._outage, self._due = outage, True
         if self._due:
             self._due = self._place()
         if self._due or active:
             return POLL_S
+        if outage is not None:
+            return OUTAGE_S
         if self._look_unix_ns is None:
             return None
         return min(max(0.0, (self._look_unix_ns - time.time_ns()) / 1e9), CLOCK_S)
@@ -190,6 +199,7 @@ class Scheduler:
         """Decide, and do it. Answers whether that changed what the others wait for."""
         now = time.time_ns()
         with self._database.read() as session:
+            ahead = self._membership.ahead_ns(session)
             waiting = self._queue.read(session, self._membership.place, now)
             state = snapshot.state(
                 session,
@@ -200,13 +210,15 @@ class Scheduler:
                 self._queue.learned,
                 self._usage,
                 paused=self._paused,
+                outage=self._outage,
+                ahead_ns=ahead,
                 now_unix_ns=now,
             )
-            ended = snapshot.maintenance_is_over(session, now)
+            ended = snapshot.maintenance_is_over(session, now - ahead)
             looks = snapshot.next_retry(session, now), next_look(state)
             self._look_unix_ns = min((at for at in looks if at is not None), default=None)
         if ended:
-            self._database.writer.run(partial(changes.end_maintenance, now_unix_ns=now))
+            self._database.writer.run(partial(changes.end_maintenance, now_unix_ns=now - ahead))
         said = {queued.job.id: queued.said for queued in waiting}
         demands = {queued.job.id: queued.job.demand for queued in waiting}
         says = self._membership.has(QUEUE)

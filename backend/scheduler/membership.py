@@ -24,7 +24,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,7 @@ from backend.lifecycle import ACTIVE, ENDED, Reason, State
 from backend.scheduler import changes, nodes, record
 from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Demand, Inventory, Kind, check_demand
+from backend.scheduler.place import kernel_of
 from engine.errors import UserError
 
 LEASE_S = 15.0
@@ -72,6 +73,8 @@ class _Found:
 
     roles: frozenset[str]
     adopted: int
+    unasked: bool
+    """There are attempts beside this server of which nobody had asked whether it reaches them."""
 
 
 def end_this_server(error: UserError) -> None:
@@ -161,12 +164,18 @@ class Membership(Alone):
                 return check_demand(demand, Inventory(devices=tuple(map(nodes.device_of, devices))))
         return None
 
+    def ahead_ns(self, session: Session) -> int:
+        return time.time_ns() - (session.scalar(select(NOW)) or 0)
+
     # --- the lease ---
 
     def renew(self, *, everything: bool = False) -> None:
         """Stay, and take what nobody holds; join anew where others have found this server's lease lapsed."""
         begun, told = time.monotonic(), nodes.Told.of_this_machine(self.inventory)
-        found = self._database.writer.run(lambda session: self._renewed(session, told, everything=everything))
+        reached = self._reached(everything=everything)
+        found = self._database.writer.run(
+            lambda session: self._renewed(session, told, reached, everything=everything)
+        )
         if found is None:
             logger.warning("this server's lease had lapsed: it joins anew, and others have what it held")
             self._roles = frozenset()
@@ -179,6 +188,7 @@ class Membership(Alone):
     def _join(self, *, again: bool = False) -> None:
         begun, self.id = time.monotonic(), uuid7()
         told = nodes.Told.of_this_machine(self.inventory)
+        reached = self._reached(everything=True)
 
         def write(session: Session) -> _Found:
             mine = ServerRow.home == self.place.home
@@ -201,12 +211,10 @@ class Membership(Alone):
                 until_unix_ns=until,
             )
             session.execute(row)
+            self._take_maintenance_along(session, told)
             nodes.tell(session, self.place, self.called, told, NOW)
-            # After a restart of the machine, the servers beside this one know its maintenance by the new view only.
-            moved = update(Maintenance).where(Maintenance.home == self.place.home)
-            session.execute(moved.values(view=self.place.view))
             self._announce(session)
-            return self._settle(session, everything=True, remove=not again)
+            return self._settle(session, reached, everything=True, remove=not again)
 
         try:
             found = self._database.writer.run(write)
@@ -217,7 +225,44 @@ class Membership(Alone):
         self._until = begun + self.lease_s
         self._keep(found)
 
-    def _renewed(self, session: Session, told: nodes.Told, *, everything: bool) -> _Found | None:
+    def _take_maintenance_along(self, session: Session, told: nodes.Told) -> None:
+        """After a restart of the machine its maintenance is known by its new view, whichever of its servers is back
+        first, and also where the one that has the row never is."""
+        here: ColumnElement[bool] = Maintenance.home == self.place.home
+        before = session.execute(
+            select(NodeRow.name, NodeRow.view).where(NodeRow.home == self.place.home)
+        ).one_or_none()
+        if before is not None and before.name == told.name:
+            kernel = kernel_of(before.view)
+            lives = select(ServerRow.id).where(
+                ServerRow.id != self.id, ServerRow.view.startswith(kernel), ServerRow.until_unix_ns >= NOW
+            )
+            if (
+                session.scalar(lives.limit(1)) is None
+            ):  # else that machine goes on, and the directory has moved
+                here = or_(here, Maintenance.view.startswith(kernel))
+        session.execute(update(Maintenance).where(here).values(view=self.place.view))
+
+    def _reached(self, *, everything: bool) -> dict[int, bool]:
+        """Attempts of other servers beside this one that may be nobody's by now, and whether their files are reached
+        from here. Asked before the transaction that takes them: another machine may have to answer, and all others wait
+        for that transaction."""
+        living = select(ServerRow.id).where(ServerRow.until_unix_ns >= NOW)
+        with self._database.read() as session:
+            known = (ServerRow.id != self.id, ServerRow.until_unix_ns < NOW)
+            late = session.scalar(select(ServerRow.id).where(*known).limit(1)) is not None
+            beside = select(Attempt.id, Attempt.directory).where(
+                Attempt.view == self.place.view,
+                Attempt.home != self.place.home,
+                or_(Attempt.server_id.is_(None), Attempt.server_id.not_in(living)),
+                _open(everything=everything or late),
+            )
+            found = session.execute(beside).all()
+        return {row.id: self._files(row.directory).reachable() for row in found}
+
+    def _renewed(
+        self, session: Session, told: nodes.Told, reached: Mapping[int, bool], *, everything: bool
+    ) -> _Found | None:
         """None where the row is gone."""
         mine = ServerRow.id == self.id
         late = session.scalar(select(ServerRow.until_unix_ns < NOW).where(mine))
@@ -229,9 +274,11 @@ class Membership(Alone):
         else:
             nodes.tell(session, self.place, self.called, told, NOW)
         # Whoever is late itself was kept from the database, and so may the others have been: they get another RENEW_S.
-        return self._settle(session, everything=everything, remove=not late)
+        return self._settle(session, reached, everything=everything, remove=not late)
 
-    def _settle(self, session: Session, *, everything: bool, remove: bool) -> _Found:
+    def _settle(
+        self, session: Session, reached: Mapping[int, bool], *, everything: bool, remove: bool
+    ) -> _Found:
         """Remove who has lapsed, if asked to, and take what is free. `everything`: also attempts that have ended
         and left telemetry or processes, which needs a look at all of them."""
         late = (ServerRow.id != self.id, ServerRow.until_unix_ns < NOW)
@@ -243,28 +290,31 @@ class Membership(Alone):
         free = [name for name in ROLES if name not in held]
         session.add_all([Role(name=name, server_id=self.id) for name in free])
         roles = frozenset({*free, *(name for name, server in held.items() if server == self.id)})
-        return _Found(roles=roles, adopted=self._adopt(session, everything=everything))
+        adopted, unasked = self._adopt(session, reached, everything=everything)
+        return _Found(roles=roles, adopted=adopted, unasked=unasked)
 
-    def _adopt(self, session: Session, *, everything: bool) -> int:
-        """Take the attempts that nobody looks after and that are seen from here; how many they were. Of the others
-        it is said that nobody sees them."""
+    def _adopt(self, session: Session, reached: Mapping[int, bool], *, everything: bool) -> tuple[int, bool]:
+        """Take the attempts that nobody looks after and that are seen from here; how many they were, and whether some
+        have to be asked for first. Of the others it is said that nobody sees them."""
         living = session.execute(select(ServerRow.home, ServerRow.view)).all()
         homes, views = {home for home, _ in living}, {view for _, view in living}
         nobodys = or_(Attempt.server_id.is_(None), Attempt.server_id.not_in(select(ServerRow.id)))
-        open_: ColumnElement[bool] = Attempt.state.in_(ACTIVE)
-        if everything:
-            open_ = or_(open_, Attempt.state.in_(ENDED) & Attempt.sealed.is_(False))
-        adopted, unseen = 0, list[Attempt]()
+        open_ = _open(everything=everything)
+        adopted, unasked, unseen = 0, False, list[Attempt]()
         for attempt in session.scalars(select(Attempt).where(nobodys, open_).order_by(Attempt.id)):
             elsewhere = attempt.home in homes - {self.place.home}
-            if not elsewhere and self.place.sees(attempt, self._files):
+            beside = attempt.view == self.place.view
+            unasked |= (
+                not elsewhere and beside and attempt.id not in reached and not self.place.is_own(attempt)
+            )
+            if not elsewhere and (self.place.is_own(attempt) or (beside and reached.get(attempt.id, False))):
                 attempt.server_id, attempt.called = self.id, self.called
                 _say_seen(session, attempt)
                 adopted += 1
             elif not elsewhere and attempt.view not in views and attempt.state in ACTIVE:
                 unseen.append(attempt)
         _say_unseen(session, unseen)
-        return adopted
+        return adopted, unasked
 
     def _leave(self, session: Session) -> None:
         session.execute(delete(Role).where(Role.server_id == self.id))
@@ -300,8 +350,15 @@ class Membership(Alone):
 
     def _keep(self, found: _Found) -> None:
         new, self._roles = found.roles - self._roles, found.roles
+        self._all |= found.unasked
         if new or found.adopted:
             self._tell()
+
+
+def _open(*, everything: bool) -> ColumnElement[bool]:
+    """Attempts that run, or (`everything`) have ended and left something to do."""
+    runs = Attempt.state.in_(ACTIVE)
+    return or_(runs, Attempt.state.in_(ENDED) & Attempt.sealed.is_(False)) if everything else runs
 
 
 def _say_seen(session: Session, attempt: Attempt) -> None:

@@ -15,7 +15,7 @@ def next_look(state: State) -> int | None:
     one that was asked is counted on for a while only (`victims.py`), and devices are drained from a moment on, or until
     one (`maintenance.py`)."""
     moments = [*state.drained.values(), *state.emptied.values(), *state.back]
-    if state.queued and not state.paused:
+    if state.queued and not state.paused and state.outage is None:
         highest = max(job.priority for job in state.queued)
         runs = {run.job_id: run for run in state.occupied.values()}.values()
         moments += [

@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement, or_, true
 
 from backend.db import uuid7
 from backend.db.models import Attempt, Maintenance
-from backend.executors.attempt_files import FilesOf
 from backend.executors.process import boot_id
 from backend.private import file as make_private
 
@@ -64,11 +63,9 @@ class Place:
         """Of the machine's life."""
         return kernel_of(self.view)
 
-    def sees(self, attempt: Attempt, files: FilesOf) -> bool:
-        """Whether an attempt's processes and files can be seen from here; `files`: an executor's."""
-        if not self.shared or attempt.home in {None, self.home}:
-            return True
-        return attempt.view == self.view and files(attempt.directory).reachable()
+    def is_own(self, attempt: Attempt) -> bool:
+        """Whether it was placed here."""
+        return not self.shared or attempt.home in {None, self.home}
 
 
 def is_own(device: str) -> bool:

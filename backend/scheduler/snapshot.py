@@ -276,24 +276,29 @@ class Drained:
     """The moments at which some come back by themselves."""
 
 
-def drained(session: Session, place: Place, inventory: decide.Inventory, now_unix_ns: int) -> Drained:
-    """As this place has it."""
+def drained(
+    session: Session, place: Place, inventory: decide.Inventory, now_unix_ns: int, ahead_ns: int = 0
+) -> Drained:
+    """As this place has it, by this server's clock, which is `ahead_ns` ahead of the database's."""
     begins: dict[str, int] = {}
     emptied: dict[str, int] = {}
     ends: list[int] = []
     every = [device.id for device in inventory.devices]
-    for row in session.scalars(select(Maintenance).where(place.concerns(Maintenance), goes_on(now_unix_ns))):
+    for row in session.scalars(
+        select(Maintenance).where(place.concerns(Maintenance), goes_on(now_unix_ns - ahead_ns))
+    ):
+        from_ = row.begins_unix_ns + ahead_ns
         if row.ends_unix_ns is not None:
-            ends.append(row.ends_unix_ns)
+            ends.append(row.ends_unix_ns + ahead_ns)
         for id_ in every if row.devices is None else row.devices:
             device = id_ if row.node is not None else place.device(row.home, row.view, id_)
             for moments in (begins, emptied) if row.makes_room else (begins,):
-                moments[device] = min(moments.get(device, row.begins_unix_ns), row.begins_unix_ns)
+                moments[device] = min(moments.get(device, from_), from_)
     return Drained(begins=begins, emptied=emptied, ends=tuple(sorted(ends)))
 
 
 def goes_on(now_unix_ns: int) -> ColumnElement[bool]:
-    """Maintenance that is not over."""
+    """Maintenance that is not over; `now_unix_ns`: by the database's clock, here and below."""
     return Maintenance.ends_unix_ns.is_(None) | (Maintenance.ends_unix_ns > now_unix_ns)
 
 
@@ -320,11 +325,14 @@ def state(
     usage: Usage,
     *,
     paused: bool,
+    outage: str | None = None,
+    ahead_ns: int = 0,
     now_unix_ns: int,
 ) -> decide.State:
-    """All that `decide` wants to know; `aside`: what runs and is no job. `learned`: as the queue has read it. Jobs that
-    another server has to place are left out."""
-    out = drained(session, place, inventory, now_unix_ns)
+    """All that `decide` wants to know; `aside`: what runs and is no job. `outage`: of the executor. `learned`: as the
+    queue has read it. `ahead_ns`: of this server's clock (`drained`). Jobs that another server has to place are left
+    out."""
+    out = drained(session, place, inventory, now_unix_ns, ahead_ns)
     held = {
         device: replace(run, leaving=run.leaving and not victims.stays(run.asked_unix_ns, now_unix_ns))
         for device, run in occupied(session, place, learned).items()
@@ -347,5 +355,6 @@ def state(
         inventory=inventory,
         occupied={**aside, **held},
         paused=paused,
+        outage=outage,
         now_unix_ns=now_unix_ns,
     )

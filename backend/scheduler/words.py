@@ -94,6 +94,11 @@ def for_together(kind: Kind, demand: Demand, free: int) -> str:
     )
 
 
+def for_executor(outage: str) -> str:
+    """Nothing can be launched, whatever is free."""
+    return f"no device can be reached: {outage}. It starts when that is over"
+
+
 def for_group(devices: Sequence[str]) -> str:
     """Devices are free, but not those on which the other jobs of its race ran."""
     return f"next in the queue: it runs where the other jobs of its race ran, on {' and '.join(devices)}"

@@ -110,7 +110,10 @@ class Inventory:
         """Every device, and who holds it since when."""
         node, server = socket.gethostname(), self._membership.called
         with self._database.read() as session:
-            return shown_devices(session, self._place, self._inventory, node=node, server=server)
+            ahead = self._membership.ahead_ns(session)
+            return shown_devices(
+                session, self._place, self._inventory, node=node, server=server, ahead_ns=ahead
+            )
 
     def queue(self, limit: int) -> Queue:
         """The jobs that wait, in the order in which they may start, with the scheduler's own words."""
@@ -161,6 +164,7 @@ class Inventory:
                 queue.learned,
                 self._usage,
                 paused=False,
+                ahead_ns=self._membership.ahead_ns(session),
                 now_unix_ns=now,
             )
         declared = snapshot.occupied(session, self._place)

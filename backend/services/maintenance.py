@@ -48,8 +48,9 @@ class Maintenances:
 
     def all(self) -> list[schema.MaintenanceView]:
         """The oldest first."""
-        rows = select(Maintenance).where(snapshot.goes_on(time.time_ns())).order_by(Maintenance.id)
         with self._database.read() as session:
+            now = time.time_ns() - self._membership.ahead_ns(session)
+            rows = select(Maintenance).where(snapshot.goes_on(now)).order_by(Maintenance.id)
             return [self._view(session, row) for row in session.scalars(rows)]
 
     def begin(self, asked: schema.MaintenanceRequest, who: str | None) -> schema.MaintenanceView:
@@ -64,7 +65,8 @@ class Maintenances:
         if asked.node is not None and asked.devices is not None:
             rule = "a node is drained as a whole"
             raise UserError("devices", ", ".join(asked.devices), rule, "Leave devices out, or node")
-        now = time.time_ns()
+        with self._database.read() as session:
+            now = time.time_ns() - self._membership.ahead_ns(session)
         begins = now if asked.begins_at is None else max(now, _unix_ns(asked.begins_at))
         ends = None if asked.ends_at is None else _unix_ns(asked.ends_at)
         for name, at, ns in (("begins_at", asked.begins_at, begins), ("ends_at", asked.ends_at, ends)):

@@ -75,7 +75,8 @@ class Nodes:
         place = replace(self._membership.place, home=row.home, view=row.view)
         found = [device_of(told) for told in row.devices if gpus or told["kind"] != "cuda"]
         devices = decide.Inventory(devices=tuple(found))
-        return shown_devices(session, place, devices, node=row.name, server=row.called)
+        ahead = self._membership.ahead_ns(session)
+        return shown_devices(session, place, devices, node=row.name, server=row.called, ahead_ns=ahead)
 
 
 def grouped(rows: Sequence[NodeRow]) -> list[list[NodeRow]]:
@@ -98,11 +99,11 @@ def find(session: Session, asked: str) -> NodeRow:
 
 
 def shown_devices(
-    session: Session, place: Place, inventory: decide.Inventory, *, node: str, server: str
+    session: Session, place: Place, inventory: decide.Inventory, *, node: str, server: str, ahead_ns: int
 ) -> list[Device]:
-    """The devices of a place, and who is on each since when."""
+    """The devices of a place, and who is on each since when. `ahead_ns`: of this server's clock (`Alone.ahead_ns`)."""
     held = _holders(session, place)
-    drained = snapshot.drained(session, place, inventory, time.time_ns()).begins
+    drained = snapshot.drained(session, place, inventory, time.time_ns() - ahead_ns).begins
     return [
         Device(
             name=device.id,

@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from backend.app import create_app
+from backend.chaos.ray_nodes import RayNodes
 from backend.db import Database
 from backend.db.engine import sqlite_file, sqlite_url
 from backend.db.models import Attempt
@@ -24,6 +25,7 @@ from tests.backend import warm, warm_drawing
 from tests.backend.guarded import application, browser
 from tests.backend.house import House
 from tests.backend.live_server import LiveServer
+from tests.backend.ray_programs import real_cluster
 from tests.databases import KINDS, POSTGRESQL, SQLITE, on_postgresql, url_of
 from tests.postgres import Cluster
 
@@ -222,6 +224,13 @@ def house(
 def open_house(house: House) -> House:
     house.scheduler.start()
     return house
+
+
+@pytest.fixture(scope="session")
+def ray_node(server_lane: None) -> Iterator[RayNodes]:
+    """A Ray cluster with one node."""
+    with real_cluster(1, cpus=2) as nodes:
+        yield nodes
 
 
 @pytest.fixture

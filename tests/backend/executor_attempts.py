@@ -129,6 +129,7 @@ def all_gone_in_the_end(executor: E, directory: Path) -> Iterator[E]:
         yield executor
         assert process.kill_marked(directory / "attempt") == []
         if (directory / "attempt").is_dir() and (handle := executor.find(directory / "attempt")):
+            executor.stop(handle, force=True)  # what it had started elsewhere
             ended(executor, handle)
         for left in strangers(directory):
             os.kill(left, signal.SIGKILL)

@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from backend.chaos.ray_nodes import RAY
 from backend.client import ApiError, Client
 from backend.executors.ray_cluster import RayCluster
 from backend.executors.ray_files import RayFiles
@@ -37,7 +38,7 @@ def start_ray(
     if address == head:
         where = ("--head", f"--port={PORT}", "--include-dashboard=false", f"--temp-dir={folder / 'r'}")
     sizes = ("--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats", "--block")
-    command = [Path(sys.executable).with_name("ray"), "start", f"--node-ip-address={address}", *sizes, *where]
+    command = [*RAY, "start", f"--node-ip-address={address}", *sizes, *where]
     with (folder / "ray.log").open("wb") as log:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 

@@ -9,13 +9,16 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from backend.chaos import checks
 from backend.chaos.lineage import Lineage
-from backend.chaos.script import FATAL, draw
+from backend.chaos.places import Places
+from backend.chaos.ray_nodes import ray_nodes
+from backend.chaos.script import DEVICES, FATAL, draw
 from backend.chaos.yard import Yard
 from backend.db.engine import sqlite_file, sqlite_url
 from backend.executors import files, process
@@ -28,7 +31,9 @@ ROUNDS = [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytes
 ROUND = [*FEW, *(pytest.param(*one, marks=pytest.mark.soak) for one in MANY)]
 
 
-@pytest.fixture(scope="module", params=["auto", pytest.param("python", marks=pytest.mark.soak)])
+@pytest.fixture(
+    scope="module", params=["auto", *(pytest.param(one, marks=pytest.mark.soak) for one in ("python", "ray"))]
+)
 def yard(
     server_lane: None,
     tmp_path_factory: pytest.TempPathFactory,
@@ -37,8 +42,10 @@ def yard(
 ) -> Iterator[Yard]:
     data_dir = tmp_path_factory.mktemp("chaos")
     (data_dir / "cache").symlink_to(descriptions)
-    with Yard(data_dir, request.param) as yard:
-        yield yard
+    with ExitStack() as stack:
+        nodes = stack.enter_context(ray_nodes(2, cpus=DEVICES)) if request.param == "ray" else None
+        plane = "auto" if nodes is not None else request.param
+        yield stack.enter_context(Yard(data_dir, plane, nodes=nodes))
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
@@ -83,7 +90,7 @@ def test_what_is_checked_can_fail(yard: Yard, tmp_path: Path, harm: str, said: s
 @pytest.fixture
 def lineage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lineage]:
     monkeypatch.setattr(checks, "ORPHAN_S", 0.5)
-    lineage = Lineage(tmp_path)
+    lineage = Lineage(Places(data_dir=tmp_path))
     yield lineage
     lineage.close()
 
@@ -93,9 +100,9 @@ def test_a_process_that_stays_is_an_orphan(tmp_path: Path, lineage: Lineage) -> 
     directory.mkdir(parents=True)
     marked = {**os.environ, process.MARKER: str(directory)}
     with subprocess.Popen(["sleep", "600"], env=marked) as child:
-        assert [f"process {child.pid} " in line for line in checks.orphans(tmp_path, lineage)] == [True]
+        assert [f"process {child.pid} " in line for line in checks.orphans(lineage)] == [True]
         child.kill()
-    assert list(checks.orphans(tmp_path, lineage)) == []
+    assert list(checks.orphans(lineage)) == []
 
 
 def test_so_is_one_without_environment_whose_ancestors_are_dead(tmp_path: Path, lineage: Lineage) -> None:
@@ -113,8 +120,8 @@ def test_so_is_one_without_environment_whose_ancestors_are_dead(tmp_path: Path, 
         parent.kill()
     try:
         assert process.marked(directory) == []
-        assert [f"process {stranger.pid} " in line for line in checks.orphans(tmp_path, lineage)] == [True]
+        assert [f"process {stranger.pid} " in line for line in checks.orphans(lineage)] == [True]
     finally:
         process.send(stranger, signal.SIGKILL)
     until(lambda: not process.is_alive(stranger), "it has ended")
-    assert list(checks.orphans(tmp_path, lineage)) == []
+    assert list(checks.orphans(lineage)) == []

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from socket import create_server
 
 import pytest
 
+from backend.executors import process
 from backend.executors.base import Executor, Handle, LaunchError
+from backend.executors.ray_gang import place_of
 from backend.executors.registry import EXECUTORS, make_executor
 from backend.lifecycle import Reason
 from engine.errors import UnknownNameError, UserError
@@ -24,19 +27,40 @@ from tests.backend.executor_attempts import (
     all_gone_in_the_end,
     ended,
     launch,
-    nothing_left,
     programs_executor,
     running,
 )
-
-WITH_PROGRAMS = {"local": programs_executor}
-"""Executors with gangs that start fast. `ray` needs a cluster, and has `test_ray.py`."""
+from tests.backend.ray_programs import ray_programs
 
 
-@pytest.fixture(params=sorted(WITH_PROGRAMS))
+@contextmanager
+def local(_request: pytest.FixtureRequest) -> Iterator[Executor]:
+    yield programs_executor()
+
+
+@contextmanager
+def ray(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    yield ray_programs(request.getfixturevalue("ray_node"))
+
+
+WITH_PROGRAMS = {"local": local, "ray": ray}
+"""Executors with gangs that start fast."""
+
+
+@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.soak)])
 def executor(server_lane: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Executor]:
-    with all_gone_in_the_end(WITH_PROGRAMS[request.param](), tmp_path) as made:
+    with WITH_PROGRAMS[request.param](request) as made, all_gone_in_the_end(made, tmp_path):
         yield made
+
+
+def lies(executor: Executor, tmp_path: Path) -> Path:
+    """Where the attempt is on the machine that it runs on."""
+    attempt = tmp_path / "attempt"
+    return attempt if executor.name == "local" else executor.folder / place_of(attempt)  # type: ignore[attr-defined]
+
+
+def nothing_left(executor: Executor, tmp_path: Path) -> bool:
+    return process.marked(lies(executor, tmp_path)) == []
 
 
 def test_executors_are_made_by_name_and_an_unknown_name_lists_the_known_ones() -> None:
@@ -52,7 +76,7 @@ def test_an_attempt_that_does_its_work_succeeds_and_leaves_nothing(
     assert (end.status, end.reason, end.party, end.exit_code) == ("succeeded", Reason.COMPLETED, None, None)
     assert end.started_unix_ns is not None
     assert end.started_unix_ns < end.ended_unix_ns
-    assert nothing_left(tmp_path)
+    assert nothing_left(executor, tmp_path)
 
 
 def test_a_job_that_went_on_without_a_worker_succeeds_and_names_it(
@@ -77,14 +101,14 @@ def test_a_failed_process_gives_its_own_reason_and_the_others_end(
     )
     assert end.message == "worker 1 failed: ValueError: the loss is nan at step 7 (exit code 3)"
     assert end.error == {"type": "ValueError", "message": "the loss is nan at step 7"}
-    assert nothing_left(tmp_path)
+    assert nothing_left(executor, tmp_path)
 
 
 def test_an_orphan_of_a_process_that_ended_is_killed(executor: Executor, tmp_path: Path) -> None:
     assert (
         ended(executor, executor.launch(launch(tmp_path, "leaves a daemon"), NOWHERE)).status == "succeeded"
     )
-    assert nothing_left(tmp_path)
+    assert nothing_left(executor, tmp_path)
 
 
 def test_an_attempt_that_does_not_start_says_why(executor: Executor, tmp_path: Path) -> None:
@@ -106,7 +130,7 @@ def test_stop_ends_as_cancelled_and_leaves_nothing_and_twice_is_harmless(
     executor.stop(handle)
     assert (end.status, end.reason) == ("cancelled", Reason.CANCELLED)
     assert executor.poll(handle) == end
-    assert nothing_left(tmp_path)
+    assert nothing_left(executor, tmp_path)
 
 
 def test_stop_while_it_begins_ends_as_cancelled(executor: Executor, tmp_path: Path) -> None:
@@ -121,7 +145,7 @@ def test_stop_right_after_launch_ends_as_cancelled(executor: Executor, tmp_path:
     handle = executor.launch(launch(tmp_path, "sleep"), NOWHERE)
     executor.stop(handle)
     assert ended(executor, handle).status == "cancelled"
-    assert nothing_left(tmp_path)
+    assert nothing_left(executor, tmp_path)
 
 
 def test_an_attempt_that_is_preempted_says_so_and_twice_is_harmless(
@@ -143,7 +167,7 @@ def test_stop_by_force_ends_everything(executor: Executor, tmp_path: Path) -> No
     running(executor, handle)
     executor.stop(handle, force=True)
     assert ended(executor, handle).status == "cancelled"
-    assert nothing_left(tmp_path)
+    assert nothing_left(executor, tmp_path)
 
 
 def test_an_attempt_is_launched_once(executor: Executor, tmp_path: Path) -> None:
@@ -176,14 +200,14 @@ def test_telemetry_is_sent_to_another_server_and_only_this_user_can_read_where(
     running(executor, handle)
     with create_server(("127.0.0.1", 0)) as later:
         executor.redirect(handle, f"http://127.0.0.1:{later.getsockname()[1]}")
-        SpoolWriter(tmp_path / "attempt" / "spool", 0).write(
-            0, encode(Batch(attempt=1, party=0, name="w", sequence=0))
-        )
+        place = lies(executor, tmp_path)
+        SpoolWriter(place / "spool", 0).write(0, encode(Batch(attempt=1, party=0, name="w", sequence=0)))
         later.settimeout(DEADLINE_S)
         connection, _ = later.accept()
         with connection:
             assert connection.recv(1000).startswith(b"POST /api/v1/attempts/1/batches")
-    holders = [p for p in tmp_path.rglob("*") if p.is_file() and NOWHERE.token.encode() in p.read_bytes()]
+    own = {*tmp_path.rglob("*"), *place.rglob("*")}
+    holders = [p for p in own if p.is_file() and NOWHERE.token.encode() in p.read_bytes()]
     assert [stat.S_IMODE(holder.stat().st_mode) for holder in holders] == [0o600]
     executor.stop(handle, force=True)
     ended(executor, handle)
@@ -204,7 +228,7 @@ def test_a_launch_that_fails_leaves_nothing(executor: Executor, tmp_path: Path) 
     (tmp_path / "attempt").write_text("in the way")
     with pytest.raises(LaunchError):
         executor.launch(launch(tmp_path, "sleep"), NOWHERE)
-    assert nothing_left(tmp_path)
+    assert nothing_left(executor, tmp_path)
 
 
 def test_find_answers_an_ended_attempt_and_poll_its_end(executor: Executor, tmp_path: Path) -> None:

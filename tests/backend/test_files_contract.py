@@ -4,42 +4,67 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from backend.chaos.ray_nodes import RayNodes
 from backend.executors import files as words
 from backend.executors.attempt_files import AttemptFiles, Piece
 from backend.executors.base import Ended, Ingest
 from backend.executors.local_files import LocalFiles
 from backend.executors.log_limit import BLOCK, LogLimit
+from backend.executors.ray_executor import RayExecutor
+from backend.executors.ray_gang import RayGang, Spot
 from backend.lifecycle import Reason
 from engine.checkpoint.store import Kept, folder_name
 from engine.regular import NotRegularError
+from tests.backend.executor_attempts import until
 
 JOB = "a-job"
-MAKERS: dict[str, Callable[[Path], AbstractContextManager[AttemptFiles]]] = {
-    "local": lambda directory: nullcontext(LocalFiles(str(directory))),
-}
-"""Of executors: its files of the attempt that lies, on its machine, in this directory."""
 END = Ended(status="failed", reason=Reason.PROCESS_FAILED, message="", ended_unix_ns=1, party="worker 1")
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """Where the attempt truly lies."""
+def local(tmp_path: Path, _request: pytest.FixtureRequest) -> tuple[AttemptFiles, Path]:
     directory = tmp_path / "jobs" / JOB / "1"
-    (directory / "logs").mkdir(parents=True)
-    return directory
+    return LocalFiles(str(directory)), directory
 
 
-@pytest.fixture(params=sorted(MAKERS))
-def files(request: pytest.FixtureRequest, place: Path) -> Iterator[AttemptFiles]:
-    with MAKERS[request.param](place) as made:
-        yield made
+def ray(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[AttemptFiles, Path]:
+    nodes: RayNodes = request.getfixturevalue("ray_node")
+    gang = RayGang.planned(tmp_path / "jobs" / JOB / "1")
+    Path(gang.directory).mkdir(parents=True)
+    address = max(nodes.nodes)
+    replace(gang.on([Spot(node="", address=address)]), launched=True).write()
+    return RayExecutor(nodes.address).files(gang.directory), nodes.own(address) / gang.place
+
+
+MAKERS = {"local": local, "ray": ray}
+"""Of executors: its files of an attempt, and where that lies on its machine."""
+
+
+@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.soak)])
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[AttemptFiles, Path]]:
+    files, place = MAKERS[request.param](tmp_path, request)
+    (place / "logs").mkdir(parents=True)
+    until(files.reachable, "whoever has the files is connected to")
+    yield files, place
+    shutil.rmtree(place.parent, ignore_errors=True)
+
+
+@pytest.fixture
+def files(made: tuple[AttemptFiles, Path]) -> AttemptFiles:
+    return made[0]
+
+
+@pytest.fixture
+def place(made: tuple[AttemptFiles, Path]) -> Path:
+    """Where the attempt truly lies."""
+    return made[1]
 
 
 def test_a_piece_is_read_from_either_end(files: AttemptFiles, place: Path) -> None:
@@ -104,7 +129,7 @@ def test_a_small_file_is_written_whole_for_this_user_only(
 
 def test_how_an_attempt_ended_and_what_its_job_keeps(files: AttemptFiles, place: Path) -> None:
     assert (files.failed_party(), files.ended_steps(), files.checkpoints()) == (None, None, [])
-    words.write_end(place, END)
+    words.write_end(Path(files.directory), END)
     (place / "result").mkdir()
     (place / "result" / "model.pt").write_bytes(b"")
     (place / "result" / "summary.json").write_text('{"steps": 12}')

@@ -96,7 +96,7 @@ def test_an_impossible_event_names_state_event_alternatives_and_story() -> None:
     with pytest.raises(InvalidTransitionError) as caught:
         transition(State.STARTING, Event.PLACED, story=("queued", "placing", "starting"))
     text = str(caught.value)
-    assert "placed cannot happen in state starting, which knows began, cancel, failed" in text
+    assert "placed cannot happen in state starting, which knows began, interrupted, cancel, failed" in text
     assert "queued -> placing -> starting" in text
 
 

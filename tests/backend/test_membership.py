@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from backend.db import MISSED, Database, notify, uuid7
 from backend.db.models import Attempt, Job, Maintenance, NodeRow, Notice, Role, ServerRow
-from backend.executors.local_files import LocalFiles
 from backend.lifecycle import Reason
 from backend.postgres import Cluster
 from backend.scheduler import record, snapshot
-from backend.scheduler.decide import Inventory
 from backend.scheduler.membership import KIND, RACES, ROLES, LeaseLostError, Membership
-from backend.scheduler.place import Place
 from engine.errors import UserError
 from tests.backend.executor_attempts import DEADLINE_S, until
+from tests.backend.members import joined, lapse, made
 
 THREADS, TIMES = 4, 25
-NONE = Inventory(devices=())
 
 
 @pytest.fixture
@@ -44,42 +42,6 @@ def open_one(url: str) -> Iterator[Callable[[], Database]]:
     yield make
     for database in opened:
         database.close()
-
-
-def joined(
-    database: Database,
-    tmp_path: Path,
-    home: str,
-    view: str = "kernel processes",
-    lost: Callable[[UserError], None] | None = None,
-) -> Membership:
-    """A member with such a place, which renews only when the test says so."""
-    member = made(database, tmp_path, home, view, lost)
-    member._join()
-    return member
-
-
-def made(
-    database: Database,
-    tmp_path: Path,
-    home: str,
-    view: str = "kernel processes",
-    lost: Callable[[UserError], None] | None = None,
-) -> Membership:
-    (tmp_path / home / "jobs").mkdir(parents=True, exist_ok=True)
-    ends = lost or (lambda error: pytest.fail(str(error)))
-    member = Membership(database, tmp_path / home, f"http://{home}", NONE, LocalFiles, lost=ends)
-    member.place = Place(home=home, view=view)
-    return member
-
-
-def lapse(database: Database, member: Membership) -> None:
-    """Its lease ends now."""
-    database.writer.run(
-        lambda session: session.execute(
-            update(ServerRow).where(ServerRow.id == member.id).values(until_unix_ns=1)
-        )
-    )
 
 
 def running(tmp_path: Path, database: Database, member: Membership, device: str = "cpu:0") -> int:
@@ -175,13 +137,18 @@ def test_who_leaves_is_missed_at_once(tmp_path: Path, open_one: Callable[[], Dat
 
 
 def test_an_own_lease_counts_no_longer_than_it_lasts_on_the_own_clock(
-    tmp_path: Path, open_one: Callable[[], Database]
+    tmp_path: Path, open_one: Callable[[], Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that cannot reach the database does not know who has what."""
-    member = made(open_one(), tmp_path, "a")
+    member = made(database := open_one(), tmp_path, "a")
     member.lease_s = 0.0
     member._join()
     assert not member.has(RACES)
+    monkeypatch.setattr(time, "time_ns", lambda: round((time.time() + 3_600) * 1e9))
+    with database.read() as session:
+        assert abs(member.ahead_ns(session) / 1e9 - 3_600) < 600, (
+            "of the database's, by which maintenance ends"
+        )
 
 
 def test_whoever_restarts_takes_its_own_place_at_once(
@@ -207,6 +174,29 @@ def test_whoever_restarts_takes_its_own_place_at_once(
     assert again.has(RACES)
     first.renew()  # it lives: its directory was copied
     assert "another server on this database has a directory with the same id" in str(said[0])
+
+
+def test_after_a_restart_of_the_machine_its_maintenance_is_known_to_whoever_is_back_first(
+    tmp_path: Path, open_one: Callable[[], Database]
+) -> None:
+    database = open_one()
+    first = joined(database, tmp_path, "a", "kernel x")
+    joined(database, tmp_path, "b", "kernel y")
+    common = {"called": "a", "begins_unix_ns": 1, "makes_room": False, "created_unix_ns": 1}
+    row = Maintenance(home="a", view=first.place.view, node="here", **common)
+    database.writer.run(lambda session: session.add(row))
+
+    def known(view: str) -> bool:
+        again = joined(database, tmp_path, "b", view)
+        with database.read() as session:
+            here = select(Maintenance).where(again.place.concerns(Maintenance))
+            return bool(session.scalars(here).all())
+
+    assert (known("moved y"), known("kernel y")) == (False, True), (
+        "that machine goes on, and has the other server"
+    )
+    lapse(database, first)
+    assert known("another y"), "the machine was restarted, and the other server is not back"
 
 
 # --- attempts ---

@@ -143,6 +143,9 @@ def test_a_node_is_drained_as_a_whole_wherever_it_is_and_comes_back_by_itself(
         assert drained(place, now) == {"cpu:0", "cuda:0"}, "also the slots of the server beside"
     assert (drained(HERE, over), drained(AWAY, over)) == (set(), {"cpu:0", "cuda:0"})
     with small_database.read() as session:
+        day, hour = now + 86_400 * S, 3_600 * S  # by a clock that is a day ahead
+        ahead = snapshot.drained(session, HERE, DEVICES, day, day - now)
+        assert (ahead.begins["cpu:0"] >= day - hour, ahead.ends[0] > day) == (True, True)
         assert not snapshot.maintenance_is_over(session, now)
         assert snapshot.maintenance_is_over(session, over)
     small_database.writer.run(lambda session: changes.end_maintenance(session, over))

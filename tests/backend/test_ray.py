@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 
+from backend.chaos.ray_nodes import RayNodes
 from backend.client import Client, Job
 from backend.executors import process
 from backend.executors.ray_executor import RayExecutor
@@ -26,19 +27,20 @@ from engine.lab import Lab, Link
 from tests.backend.executor_attempts import ORPHAN_S, until
 from tests.backend.job_specs import job_spec
 from tests.backend.live_server import LiveServer
-from tests.backend.ray_nodes import RayNodes, ray_nodes
+from tests.backend.ray_programs import real_cluster
 from tests.labs import needs_lab
 
 pytestmark = pytest.mark.soak
 LIMIT_S = 240.0
 AWAY_S = 4.0
 """Shorter than Ray takes to give a node up."""
-P3 = {"strategy": {"name": "p3"}, "cluster": {"workers": 4}, "network": {"trusted": True}}
+PACKED = {"strategy": {"name": "p3"}, "cluster": {"workers": 4}, "network": {"trusted": True}}
+P3 = {**PACKED, "cluster": {"workers": 4, "nodes": "spread"}}
 
 
 @pytest.fixture(scope="module")
 def nodes(server_lane: None) -> Iterator[RayNodes]:
-    with ray_nodes(2, cpus=4) as made:
+    with real_cluster(2, cpus=4) as made:
         yield made
 
 
@@ -108,10 +110,11 @@ def test_four_workers_on_two_nodes_train_what_they_train_on_one_machine(
 
 
 def test_a_restarted_server_goes_on_with_an_attempt_and_stops_it(nodes: RayNodes, tmp_path: Path) -> None:
-    spec = job_spec("long", **P3, training={"steps": 100_000, "global_batch": 32})
+    spec = job_spec("long", **PACKED, training={"steps": 100_000, "global_batch": 32})
     with serving(nodes, tmp_path) as server, Client(server.url) as client:
         job = client.submit(spec)
         running(client, job.id)
+        assert len(list(nodes.folder.glob(f"node-*/{job.id}"))) == 1, "all of it is on one node"
         server.process.kill()
     with serving(nodes, tmp_path) as server, Client(server.url) as client:
         running(client, job.id)
@@ -126,7 +129,10 @@ def test_a_restarted_server_goes_on_with_an_attempt_and_stops_it(nodes: RayNodes
     [
         ({"network": {}}, "network.trusted = False: Ray's own connections"),
         ({"checkpoint": {"every_steps": 5}}, "a checkpoint lies on one node"),
-        ({"cluster": {"workers": 4, "threads": 4}}, "the Ray cluster has no room for the gang"),
+        (
+            {"cluster": {"workers": 4, "threads": 4}},
+            "cannot launch on the Ray cluster: the Ray cluster has no room for the gang",
+        ),
     ],
 )
 def test_what_does_not_run_on_a_cluster_is_refused(

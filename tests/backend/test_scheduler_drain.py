@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from backend.executors.local_files import LocalFiles
 from backend.scheduler import drain as drains
 from backend.scheduler.drain import Drain
 from engine.telemetry.uploader import UploadEnd
-from tests.backend.executor_attempts import until
+from tests.backend.executor_attempts import DEADLINE_S, until
 from tests.backend.ingest_server import TOKEN, IngestServer, add_attempt
 
 
@@ -54,6 +55,26 @@ def test_a_spool_out_of_reach_is_tried_again(tmp_path: Path, monkeypatch: pytest
 
     Drain("http://here").add(Away(str(tmp_path)))
     until(lambda: len(tries) == 2, "it is asked again")
+
+
+def test_a_spool_on_a_slow_machine_holds_up_no_others(tmp_path: Path) -> None:
+    slow, other = threading.Event(), threading.Event()
+
+    class Slow(LocalFiles):
+        def drain(self, url: str, timeout_s: float) -> UploadEnd | None:
+            assert slow.wait(DEADLINE_S)
+            return None
+
+    class Other(LocalFiles):
+        def drain(self, url: str, timeout_s: float) -> UploadEnd | None:
+            other.set()
+            return None
+
+    drain = Drain("http://here")
+    drain.add(Slow(str(tmp_path)))
+    drain.add(Other(str(tmp_path)))
+    assert other.wait(DEADLINE_S)
+    slow.set()
 
 
 def test_what_cannot_be_sent_now_is_tried_again(

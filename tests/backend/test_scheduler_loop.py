@@ -60,6 +60,20 @@ def test_who_runs_alone_waits_for_what_is_no_job_and_others_do_not(open_house: H
     assert house.ends(alone).state == "succeeded"
 
 
+def test_jobs_wait_while_the_executor_can_launch_none_and_say_why(
+    open_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = open_house
+    outage: list[str | None] = ["the Ray cluster at 10.0.0.1:6379 does not answer"]
+    monkeypatch.setattr(house.scheduler._executor, "outage", lambda: outage[0])
+    id_ = house.submit("work")
+    until(lambda: house.job(id_).message is not None, "it is told why it waits")
+    assert (house.job(id_).state, house.job(id_).reason) == ("queued", Reason.WAITING_FOR_DEVICES)
+    assert house.job(id_).message == f"no device can be reached: {outage[0]}. It starts when that is over"
+    outage[0] = None
+    assert house.ends(id_).state == "succeeded"
+
+
 def test_the_token_is_in_one_private_file_and_nowhere_else(open_house: House) -> None:
     house = open_house
     id_ = house.submit("work")
