@@ -48,8 +48,8 @@ class Stretch:
 
     def bytes_until(self, at_ns: np.ndarray) -> np.ndarray:
         """(n) that all links had sent at these times; NaN where nobody counted any."""
-        before = sum(float(_bytes_until(one.source, np.array([one._end_ns]))[0]) for one in self.before)
-        return before + _bytes_until(self.source, at_ns)
+        before = sum(float(bytes_until(one.source, np.array([one._end_ns]))[0]) for one in self.before)
+        return before + bytes_until(self.source, at_ns)
 
     @property
     def _end(self) -> np.ndarray:
@@ -75,8 +75,9 @@ def begun_step(stretches: Sequence[Stretch]) -> int:
     return stretches[0].source.resumed_step() or 0
 
 
-def _bytes_until(source: Source, at_ns: np.ndarray) -> np.ndarray:
-    """Of one attempt. What the whole machine sent is not the job's."""
+def bytes_until(source: Source, at_ns: np.ndarray) -> np.ndarray:
+    """(n) that all links of one attempt had sent at these times; NaN where nobody counted any. What the whole machine
+    sent is not the job's."""
     total = np.zeros(len(at_ns))
     counted = False
     for link in source.links():

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from backend.db import Database
 from backend.db.models import Attempt
-from backend.figures.compare import bytes_until
+from backend.figures.course import bytes_until
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.figures.utilization import MAX_LINKS, utilization
