@@ -210,6 +210,7 @@ def _job(job: Job, summary: Summary, baseline: str, *, first: bool) -> Row:
         "samples_per_s": summary.samples_per_s,
         "processors_busy": summary.processors.busy if summary.processors else None,
         "wire_bytes_per_step": summary.wire_bytes_per_step,
+        "counted_bytes_per_step": summary.counted_bytes_per_step,
         "test_accuracy": summary.test_accuracy,
         "time_to_target_s": summary.time_to_target_s,
         "baseline": baseline,

@@ -53,7 +53,7 @@ def compare(
         ("throughput", *(number(s.samples_per_s, f"{THROUGHPUT} samples/s") for s in figures)),
         (
             "on the wire",
-            *("-" if (b := s.wire_bytes_per_step) is None else f"{format_bytes(b)}/step" for s in figures),
+            *(_wire(s) for s in figures),
         ),
         ("test accuracy", *(share(s.test_accuracy) for s in figures)),
         ("to the target", *(number(s.time_to_target_s, "{:.1f} s") for s in figures)),
@@ -71,6 +71,14 @@ def compare(
         out(f"{PROCESSORS_UNKNOWN}.")
     for sentence in sentences(names, faster[1:]):
         out(sentence)
+
+
+def _wire(summary: Summary) -> str:
+    """Bytes of a step: as the plan declares them, else as they were counted, which is said."""
+    declared, counted = summary.wire_bytes_per_step, summary.counted_bytes_per_step
+    if declared is not None:
+        return f"{format_bytes(declared)}/step"
+    return "-" if counted is None else f"{format_bytes(counted)}/step (counted)"
 
 
 def _interval(found: SpeedUp | None) -> str:

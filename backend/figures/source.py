@@ -20,7 +20,7 @@ from backend.figures.batches import EventCache
 from backend.figures.facts import LinkFacts, job_facts, period_of
 from backend.figures.progress import STEP, StepCache, grouped
 from engine.telemetry.absence import Absence
-from engine.telemetry.events import EVENT, Direction, Kind
+from engine.telemetry.events import ALL_LAYERS, EVENT, Direction, Kind
 from engine.telemetry.spread import layers_per_row
 
 SPAN = np.dtype([("party", "<i2"), *EVENT.descr])
@@ -232,6 +232,14 @@ class Source:
         rows = rolled.fetch_whole(self._session, query, BIN_ROW)
         size = layers_per_row(len(self.job.layers)) if level else 1
         return self.job.units.split(rows, link.party, size)
+
+    def sent(self, link: LinkFacts, level: int, first: int, last: int) -> int:
+        """Bytes that a link's interface counted as sent in bins `first` to `last` at `level`, whosever they were."""
+        counted = (LinkBin.direction == Direction.TX, LinkBin.layer == ALL_LAYERS)
+        query = select(func.sum(LinkBin.bytes)).where(
+            *self._of(link, level), *counted, LinkBin.bin >= first, LinkBin.bin <= last
+        )
+        return int(self._session.scalar(query) or 0)
 
     def count_bins(self, link: LinkFacts, level: int, first: int, last: int, most: int) -> int:
         """How many rows `bins` answers; more than `most` are not counted."""

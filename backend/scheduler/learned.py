@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Select, func, select
@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from backend.db.models import Attempt, Job
 from backend.lifecycle import State
+from backend.scheduler import durations
 from backend.scheduler.durations import NEWEST
 
 SOME = 500
@@ -49,6 +50,13 @@ class Learned:
     def took(self, digest: str | None) -> Sequence[int]:
         """How long its jobs ran that ended well in one go, in ns, the newest first."""
         return self._took.get(digest or "", ())
+
+
+def expected_ns(session: Session, spec: Mapping[str, Any]) -> int | None:
+    """How long a job of this specification, as plain data, is expected to run: see `durations.expected`."""
+    digest = durations.digest(spec)
+    took = [row.took for row in session.execute(_newest([digest]))]
+    return durations.expected(spec.get("duration_s"), took)
 
 
 def _newest(digests: Collection[str]) -> Select[Any]:

@@ -83,3 +83,6 @@ class PlanView(Schema):
     """Floating-point operations of one sample's forward pass."""
     text: str
     """The same as a table in plain text."""
+    expected_s: float | None = None
+    """Of a preview: how long the job is expected to run, as it declares or as the median of like jobs took that ended
+    before. Null: nobody knows, for fewer than three have ended."""

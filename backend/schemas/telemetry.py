@@ -256,6 +256,10 @@ class Summary(Schema):
     refuses the comparison and says why."""
     wire_bytes_per_step: int | None
     """Declared by the plan: payload over all links, at true sizes where a rehearsal's are scaled."""
+    counted_bytes_per_step: int | None
+    """Where the plan declares none, as for `ddp`: what the kernel counted as sent on the job's own links, headers
+    included, at true sizes where a rehearsal's are scaled. Null: the plan declares them, or the job has no links of its
+    own (it runs outside of a lab)."""
     rate_bps: int | None
     """Software-limited rate. Null: not limited."""
     loss: float | None

@@ -18,7 +18,7 @@ from backend.db import Database, models, uuid7
 from backend.executors.attempt_files import FilesOf
 from backend.figures.facts import known
 from backend.lifecycle import InvalidTransitionError, State
-from backend.scheduler import durations, preempt, record
+from backend.scheduler import durations, learned, preempt, record
 from backend.schemas import jobs as schema
 from backend.schemas.plans import PlanView
 from backend.services import keys, names
@@ -79,7 +79,9 @@ class Jobs:
             _check_baseline(session, spec.baseline)
         planned = self._planner.plan(spec, asker, described_anyway=True)
         check_start(self._database, planned, self._files)
-        return view(planned)
+        with self._database.read() as session:
+            takes_ns = learned.expected_ns(session, to_plain(planned.spec))
+        return view(planned).model_copy(update={"expected_s": takes_ns and takes_ns / 1e9})
 
     def submit(
         self, spec: JobSpec, key: str | None, asker: Asker | None = None, *, caller: Caller = EVERYBODY

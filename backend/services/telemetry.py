@@ -13,6 +13,7 @@ from backend.db import Database, models
 from backend.executors.attempt_files import AttemptFiles, FilesOf
 from backend.figures import rolled
 from backend.figures.compared import Compared
+from backend.figures.counted import counted_bytes_per_step
 from backend.figures.course import begun_step, course
 from backend.figures.processors import Processors, processors
 from backend.figures.source import Source
@@ -223,6 +224,8 @@ class Telemetry:
             source = Source(session, job_id, number)
             ours, theirs = _time_to(source, target), None
             machine = processors(source)
+            declared = self._views.plan(job).wire_bytes_per_step
+            counted = counted_bytes_per_step(source, spec.scale) if declared is None else None
             if compared is not None and not compared.result.refused and not compared.baseline_gone:
                 baseline = find(session, compared.baseline_id)
                 theirs = _time_to(source.other(baseline.id), target)
@@ -246,7 +249,8 @@ class Telemetry:
                 processors=shown_processors(machine),
                 speed_up=_speed_up(compared) if compared else None,
                 convergence_speed_up=definitions.convergence_speed_up(ours, theirs),
-                wire_bytes_per_step=self._views.plan(job).wire_bytes_per_step,
+                wire_bytes_per_step=declared,
+                counted_bytes_per_step=counted,
                 rate_bps=spec.network.rate_bps,
                 loss=progress.loss,
                 test_accuracy=progress.test_accuracy,

@@ -124,7 +124,10 @@ class Gang:
         while self._end is None:
             running = [process for _, process in self._processes if process.exitcode is None]
             self._plan_restarts()
-            if any(self._ends_the_job(party, process.exitcode) for party, process in self._processes):
+            failed = any(self._ends_the_job(party, process.exitcode) for party, process in self._processes)
+            if (failed or running) and self._lab is not None and (gone := self._lab.vanished()):
+                self._end = self._end_without_lab(gone, self._fail() if failed else None)
+            elif failed:
                 self._end = self._fail()
             elif not running:
                 lost = self._losses.sentences(self._processes)
@@ -162,6 +165,20 @@ class Gang:
         )
         reason = "; ".join((f"{name} failed: {error['message']}", *lost))
         return GangEnd(status="failed", reason=reason, party=name, error=error, lost=lost)
+
+    def _end_without_lab(self, switch: str, then: GangEnd | None) -> GangEnd:
+        """End the job because of its links, which are gone. `then`: how it failed of that, where it has already."""
+        lost = self._losses.sentences(self._processes)
+        self._kill()
+        error = _error(
+            LabError.__name__,
+            f"the hosts of this job lost every link while it ran: somebody else removed the network namespace"
+            f" {switch}, in which their switch was. Launch the job again, and leave namespaces of that kind to the"
+            " service, which removes them when their job has ended",
+            *(then.error["traceback"] if then and then.error else ()),
+        )
+        reason = "; ".join((error["message"], *((then.reason,) if then else lost)))
+        return GangEnd(status="failed", reason=reason, error=error, lost=lost)
 
     def _plan_restarts(self) -> None:
         """For the workers that have ended, and may be started anew."""

@@ -74,6 +74,13 @@ class Lab:
         """Where a host is reached by the others."""
         return address(host)
 
+    def vanished(self) -> str:
+        """The name of its switch's namespace where somebody else has removed it, and with it every link; else empty.
+
+        Asked of the switch only: processes that live in a host keep that one alive without its name."""
+        switch = self._namespaces[0]
+        return "" if namespace.DIRECTORY.joinpath(switch).exists() else switch
+
     def close(self) -> None:
         """Remove the lab. Harmless when it is gone. Raises LabError where something stays.
 

@@ -26,7 +26,7 @@ from engine.inputs.build import find_task, load_dataset
 from engine.inputs.entrypoint import check_directories, defaults
 from engine.inputs.reading import read
 from engine.inputs.source import Dataset, StagedSource
-from engine.inputs.task import Task, classification
+from engine.inputs.task import Task, UserLoss, classification
 from engine.instrumentation.compiled import regions, uncompiled
 from engine.instrumentation.own_hook import OwnHook
 from engine.instrumentation.raw_memory import notice
@@ -39,6 +39,7 @@ from engine.models.cut import find_cuts
 from engine.models.factors import counting_rows, find_factors
 from engine.models.failed import failed_in
 from engine.models.fit import fitted
+from engine.models.mean_loss import is_cheap, is_mean
 from engine.models.meta_kernels import quick
 from engine.models.suited import check_suited
 from engine.models.waits import WaitFinder
@@ -199,8 +200,24 @@ def describe_request(request: dict[str, Any]) -> ModelDescription:
         described,
         samples=len(dataset.train),
         staged=isinstance(dataset.train, StagedSource),
+        mean_loss=is_cheap(described)
+        and isinstance(task, UserLoss)
+        and _takes_mean(source, precision, task, dataset),
         defaults={part: found for part, found in own.items() if found},
     )
+
+
+def _takes_mean(source: SourceSpec, precision: str, task: Task, dataset: Dataset) -> bool:
+    """Whether a user's loss is certainly the mean over its batch; False where nobody can tell."""
+    dtype, first = torch.float64 if precision == "float64" else None, dataset.example
+    try:
+        batches = []
+        for places in ([first, first + 1], [first], [first + 1]):
+            inputs, targets = read(dataset.train, np.array(places) % len(dataset.train))
+            batches.append((of_type(dtype, inputs), targets))
+        return is_mean(build_model(source, precision), task, batches)
+    except Exception:  # a model or a loss that takes no single sample, or not in evaluation mode
+        return False
 
 
 def _fails(

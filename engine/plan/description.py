@@ -222,6 +222,9 @@ class ModelDescription:
     blocks: tuple[BlockDescription, ...] = ()
     """What memory mechanisms can treat as one, in forward order, and last what is in no block. Empty where nobody has
     asked for it: to find it takes passes of its own (`engine/liveness/blocks.py`)."""
+    mean_loss: bool = False
+    """Whether the user's own loss was seen to be the mean over its batch, where the sum is asked for. False where it is
+    not, or where nobody could tell."""
     defaults: dict[str, dict[str, Any]] = field(default_factory=dict, hash=False)
     """What a user's own functions take for options that are left out: of the `model` and of the `data`. Empty for those
     of the catalogue, which says it itself."""

@@ -28,7 +28,7 @@ from engine.plan.layer_rules import (
     why_only_workers_update,
 )
 from engine.plan.loss_rules import check_worker_loss
-from engine.plan.offload import check_offload, with_offload_words
+from engine.plan.offload import P, check_offload, with_offload_words
 from engine.plan.placement_rules import check_placement, settle_workload
 from engine.plan.plan import LayerPlan, Plan, Wrapper, replicas
 from engine.plan.shares import settle_shares
@@ -55,7 +55,7 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
             _shards_have_one_type(model)
             _shards_have_a_dimension(model)
             _nothing_is_empty(model)
-        return with_offload_words(plan, job)
+        return with_offload_words(_warn_of_a_mean(plan, model), job)
     _nothing_is_empty(model)
     _covers_the_model(plan, model)
     native = any("counted" not in EXCHANGE[layer.exchange].traits for layer in plan.layers)
@@ -79,7 +79,19 @@ def resolve(plan: Plan | Wrapper, model: ModelDescription, cluster: Cluster, job
     plan = settle_shares(settle_workload(_settle_workload(plan, model, job), job), model, cluster)
     warnings = (*plan.warnings, *input_warnings(job.input, rehearsed=job.rehearsed is not None))
     plan = with_offload_words(replace(plan, input=job.input, warnings=warnings), job)
-    return warn_of_an_empty_record(warn_of_idle_stages(plan, job), job)
+    return warn_of_an_empty_record(warn_of_idle_stages(_warn_of_a_mean(plan, model), job), job)
+
+
+def _warn_of_a_mean(plan: P, model: ModelDescription) -> P:
+    """It would train with other gradients than meant, without a word."""
+    if not model.mean_loss:
+        return plan
+    warning = (
+        'Your loss returns the mean over its batch, and has to return the sum over its samples (reduction="sum"):'
+        " it is divided by the number of targets of the whole batch afterwards, so that with the mean all gradients"
+        " are too small, by the number of targets that a worker has in one pass."
+    )
+    return replace(plan, warnings=(*plan.warnings, warning))
 
 
 def _directories_are_of_your_own_code(job: JobSpec) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from backend.db import Database
 from backend.figures.bins import level_for
+from backend.figures.counted import counted_bytes_per_step
 from backend.figures.heatmap import heatmap
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
@@ -45,6 +46,14 @@ def test_stacked_shares_are_the_links_bytes(database: Database, run: Run) -> Non
             assert drawn[layer] == pytest.approx(recorded, rel=1e-5)
         total = sum(e["bytes"] for e in own)
         assert drawn["other"] == pytest.approx(0.04 * total, rel=0.1)  # what the interface counts beyond them
+
+
+def test_what_the_links_counted_is_known_for_a_step(database: Database, run: Run) -> None:
+    sent = sum(event["bytes"] for event in run.events if event["kind"] == Kind.SEND)
+    with database.read() as session:
+        source = Source(session, run.job_id)
+        found = counted_bytes_per_step(source, 2.0)
+        assert found == pytest.approx(2 * 1.04 * sent / (source.last_step() + 1), rel=0.03)
 
 
 def test_a_known_rate_is_the_hundred_percent(database: Database, run: Run) -> None:

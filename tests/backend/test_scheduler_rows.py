@@ -16,6 +16,7 @@ from backend.scheduler import durations, record, snapshot, victims
 from backend.scheduler.alone import Alone
 from backend.scheduler.decide import Device, Inventory, Occupant, State, decide
 from backend.scheduler.instructions import Preempt, Start, Wait
+from backend.scheduler.learned import expected_ns
 from backend.scheduler.next_look import next_look
 from backend.scheduler.place import Place
 from backend.scheduler.start import _beyond_quota
@@ -96,7 +97,8 @@ def test_a_look_at_the_queue_reads_what_has_changed_since_the_last_one(
 ) -> None:
     database, place, queue = new_database, Place.of(tmp_path, shared=False), snapshot.Queue()
     rows = [stored(f"vision {n}", "queued") for n in range(4)]
-    rows[2].digest, rows[3].idempotency_key = "d", "race r 1 0 0"
+    like = durations.digest({"name": "vision"})
+    rows[2].digest, rows[3].idempotency_key = like, "race r 1 0 0"
     database.writer.run(lambda session: session.add_all(rows))
 
     def look() -> dict[str, snapshot.Queued]:
@@ -107,7 +109,7 @@ def test_a_look_at_the_queue_reads_what_has_changed_since_the_last_one(
         record.wait(session, session.get_one(Job, "vision 1"), Reason.WAITING_FOR_DEVICES, "it waits")
         for number in range(durations.LEAST):
             ended = stored(f"took {number}", "succeeded", devices=["cuda:0"], ended_unix_ns=NOW + 9 * S)
-            ended.digest, ended.ended_unix_ns = "d", NOW + 9 * S
+            ended.digest, ended.ended_unix_ns = like, NOW + 9 * S
             session.add(ended)
         raced = stored("raced", "succeeded", devices=["cuda:1"], ended_unix_ns=NOW)
         raced.idempotency_key = "race r 0 0 0"
@@ -123,6 +125,9 @@ def test_a_look_at_the_queue_reads_what_has_changed_since_the_last_one(
     assert third["vision 0"].job.priority == 7
     assert third["vision 1"].said == "it waits"
     assert (third["vision 2"].job.duration_ns, third["vision 2"].learned) == (9 * S, True)
+    with database.read() as session:
+        assert expected_ns(session, {"name": "one more"}) == 9 * S, "what a preview says"
+        assert expected_ns(session, {"name": "it says", "duration_s": 3}) == 3 * S
     assert third["vision 3"].job.beside == ("cuda:1",)
     database.writer.run(lambda session: record.cancel(session, session.get_one(Job, "vision 3")))
     fourth = look()

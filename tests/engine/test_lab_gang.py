@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.gang.gang import Gang
-from engine.lab import INTERFACE, namespace
+from engine.lab import INTERFACE, namespace, owner
 from tests.jobs import distance, job, prepare, reference, succeed
 from tests.labs import needs_lab
 from tests.traffic import counted_bytes, declared_bytes, links
@@ -65,7 +65,9 @@ def test_parties_on_one_host_share_its_link_and_what_stays_there_is_on_none(tmp_
     )
 
 
-def test_a_gang_that_fails_or_is_stopped_leaves_no_hosts(tmp_path: Path) -> None:
+def test_a_gang_that_fails_or_is_stopped_leaves_no_hosts_and_one_without_its_lab_says_so(
+    tmp_path: Path,
+) -> None:
     needs_lab()
     spec = job(
         strategy={"name": "p3"}, cluster={"workers": 2}, network={"hosts": 2}, training={"steps": 100_000}
@@ -82,6 +84,16 @@ def test_a_gang_that_fails_or_is_stopped_leaves_no_hosts(tmp_path: Path) -> None
     end = failed.wait(60)
     assert end is not None
     assert (end.status, end.party) == ("failed", "worker 1")
+    assert ours() == []
+    robbed = Gang(prepare(spec, tmp_path / "robbed"))
+    robbed.start()
+    switch = next(name for name in ours() if name.endswith("-sw"))
+    owner.remove([switch])
+    end = robbed.wait(60)
+    assert end is not None
+    assert end.status == "failed"
+    assert "lost every link" in end.reason
+    assert switch in end.reason
     assert ours() == []
 
 

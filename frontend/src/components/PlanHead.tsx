@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import type { PlanView } from "../api/types";
 import { formatNumber } from "../lib/format";
 import { budgetTotals, wireBytes } from "../lib/planRow";
+import { about } from "../lib/raceTakes";
 import { Marked } from "./Marked";
 import { Term } from "./Term";
 
@@ -32,6 +33,9 @@ export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?:
           label={plan.parties.length === 1 ? "process" : "processes"}
           value={String(plan.parties.length)}
         />
+        {typeof plan.expected_s === "number" && (
+          <Total label="expected, as like jobs took" value={about(plan.expected_s)} />
+        )}
         {budgetTotals(plan).map(([label, value]) => (
           <Total key={label} label={label} value={value} />
         ))}

@@ -19,6 +19,7 @@ const COLUMNS: [string, (job: JobSummary, summary: Summary | undefined) => Cell]
   ["processors by this job (share)", (_, found) => found?.processors?.own],
   ["samples/s", (_, found) => found?.samples_per_s],
   ["on the wire (B/step)", (_, found) => found?.wire_bytes_per_step],
+  ["on the wire, counted (B/step)", (_, found) => found?.counted_bytes_per_step],
   ["test accuracy (share)", (_, found) => found?.test_accuracy],
   ["to the target (s)", (_, found) => found?.time_to_target_s],
 ];

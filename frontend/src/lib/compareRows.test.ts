@@ -28,6 +28,7 @@ const summary = (change: Partial<Summary> = {}) =>
     processors: { busy: 0.412, own: 0.384 },
     samples_per_s: 812.4,
     wire_bytes_per_step: 2048,
+    counted_bytes_per_step: null,
     test_accuracy: 0.97,
     time_to_target_s: null,
     speed_up: null,
@@ -58,6 +59,8 @@ test("numbers stand by job, the first one is what the others are compared with",
   const straggler = summary({ compute_worker: 1, exposed_ms: 30, exposed_worker: 0 });
   expect(row(compareRows([job("p3")], [straggler]), "exposed")).toEqual(["30.00 ms, worker 0"]);
   expect(row(rows, "on the wire")).toEqual(["2.0 KiB/step", "2.0 KiB/step"]);
+  const ddp = summary({ wire_bytes_per_step: null, counted_bytes_per_step: 3072 });
+  expect(row(compareRows([job("ddp")], [ddp]), "on the wire")).toEqual(["3.0 KiB/step (counted)"]);
   expect(row(rows, "speed-up")).toEqual(["1", "1.32x"]);
   expect(row(rows, "95 %")).toEqual(["–", "1.20 to 1.45"]);
   expect(row(rows, "compared at")).toEqual(["–", "equal global batch (strong scaling)"]);

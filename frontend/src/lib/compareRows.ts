@@ -1,7 +1,6 @@
 import type { Job, Summary } from "../api/types";
 import {
   formatBusy,
-  formatBytes,
   formatFixed,
   formatPercent,
   formatRate,
@@ -11,6 +10,7 @@ import {
   NONE,
   NOT_MEASURED,
   ofWorker,
+  wireText,
 } from "./format";
 import { STATES } from "./jobState";
 import { WHY_NONE } from "./whyNone";
@@ -77,9 +77,7 @@ export function compareRows(jobs: Job[], summaries: (Summary | undefined)[]): Co
     {
       label: "on the wire",
       none: WHY_NONE.wire,
-      values: of(({ wire_bytes_per_step }) =>
-        wire_bytes_per_step === null ? NONE : `${formatBytes(wire_bytes_per_step)}/step`,
-      ),
+      values: of((summary) => wireText(summary, "/step")),
     },
     {
       label: "test accuracy",

@@ -1,3 +1,5 @@
+import type { Summary } from "../api/types";
+
 /** In place of a number that there is not. */
 export const NONE = "–";
 /** ... of which one may expect that it is always measured. */
@@ -107,6 +109,18 @@ export function formatAge(ms: number): string {
 /** `1 step`, `2 steps`. */
 export function counted(count: number, what: string, several = `${what}s`): string {
   return `${count} ${count === 1 ? what : several}`;
+}
+
+/** Bytes of a step: as the plan declares them, else as they were counted, which is said. `per` follows the unit. */
+export function wireText(
+  {
+    wire_bytes_per_step: declared,
+    counted_bytes_per_step: sent,
+  }: Pick<Summary, "wire_bytes_per_step" | "counted_bytes_per_step">,
+  per = "",
+): string {
+  if (declared !== null) return `${formatBytes(declared)}${per}`;
+  return sent === null ? NONE : `${formatBytes(sent)}${per} (counted)`;
 }
 
 /** `wire_bytes_per_step` as people read it. */

@@ -48,10 +48,11 @@ describe("a race's form", () => {
     });
   });
 
-  it("plans a member at the race's first rate, without a baseline", () => {
+  it("plans a member at the race's first rate, alone as races run, without a baseline", () => {
     expect(jobOf(spec, form, p3)).toEqual({
       name: "mine",
       baseline: null,
+      cluster: { alone: true },
       network: { rate: "100Mbit", hosts: 2 },
       strategy: { name: "p3", options: { slice_size: 500 } },
     });

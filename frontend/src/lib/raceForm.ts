@@ -81,6 +81,7 @@ export function jobOf(spec: Spec, form: RaceForm, member: Member): Spec {
   const strategy = { name: member.strategy, options: member.options ?? {} };
   const own = member.overrides ? { overrides: member.overrides } : {};
   const first: [string, unknown][] = [
+    ["cluster.alone", !form.beside],
     ["network.rate", form.rates[0]],
     ["cluster.workers", form.workers?.[0]],
     ["training.global_batch", form.batches?.[0]],

@@ -159,12 +159,20 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         name="wire"
         none={WHY_NONE.wire}
         label="On the wire"
-        value={summary ? formatBytes(summary.wire_bytes_per_step) : "…"}
-        note="per step, all links"
-        hint="Payload over all links, as the plan declares it"
+        value={summary ? formatBytes(summary.wire_bytes_per_step ?? summary.counted_bytes_per_step) : "…"}
+        note={isCounted(summary) ? "per step, all links, counted" : "per step, all links"}
+        hint={
+          isCounted(summary)
+            ? "What the kernel counted as sent on the job's hosts, headers included: the plan declares no bytes"
+            : "Payload over all links, as the plan declares it"
+        }
       />
     </SimpleGrid>
   );
+}
+
+function isCounted(summary: Summary | undefined): boolean {
+  return typeof summary?.counted_bytes_per_step === "number";
 }
 
 /** How sure a speed-up is, and what to know of it. */

@@ -51,6 +51,11 @@ export function RacePreview({ form, preview }: Props) {
                 : "Where nobody can run, no race starts."}
             </Text>
           )}
+          {preview.takes && (
+            <Text size="xs" data-testid="race-takes">
+              {preview.takes}
+            </Text>
+          )}
           {checked.length === 0 && <Text size="sm">Nobody races yet. Choose strategies.</Text>}
         </Stack>
       )}

@@ -4,6 +4,7 @@ import { ApiProblem } from "../../api/client";
 import type { PlanView } from "../../api/types";
 import type { Errors } from "../../form/errors";
 import { jobOf, nameOf, type RaceForm } from "../../lib/raceForm";
+import { raceTakes } from "../../lib/raceTakes";
 import type { useHeldCode } from "./useHeldCode";
 import { planned, planQuery } from "./usePlanPreview";
 
@@ -63,6 +64,15 @@ export function useRacePreview(
     checked,
     /** What is wrong with the job itself: what everybody is refused for. */
     errors: common(checked),
+    /** How long the race takes; undefined while that is asked, or where nobody can run. */
+    takes:
+      form && current && results.every(({ data, error }) => data || error)
+        ? raceTakes(
+            results.flatMap(({ data, error }) => (data && !error ? [data.expected_s] : [])),
+            form.rounds,
+            Math.max(1, form.workers?.length ?? 0) * Math.max(1, form.batches?.length ?? 0),
+          )
+        : undefined,
     held: code.held(spec),
     preview: code.release,
     checking: results.some(({ isFetching }) => isFetching),

@@ -15,7 +15,7 @@ import { Term } from "../../components/Term";
 import { Tip } from "../../components/Tip";
 import { baselineName } from "../../lib/apart";
 import { sideBySideCsv } from "../../lib/compareCsv";
-import { COMING, formatBytes, formatPercent, formatSpeedUp, formatThroughput, NONE } from "../../lib/format";
+import { COMING, formatPercent, formatSpeedUp, formatThroughput, NONE, wireText } from "../../lib/format";
 import { SPEED_WORDS } from "../../lib/speedWords";
 import { WHY_NONE } from "../../lib/whyNone";
 import { IterationBar } from "./IterationBar";
@@ -129,7 +129,7 @@ function Row({ job, summary, longest, isBaseline }: RowProps) {
         {coming && !isBaseline ? COMING : <SpeedUpCell job={job} summary={summary} isBaseline={isBaseline} />}
       </NumberCell>
       <NumberCell label="Wire/step" none={WHY_NONE.wire}>
-        {coming ? COMING : formatBytes(summary?.wire_bytes_per_step)}
+        {coming ? COMING : summary ? wireText(summary) : NONE}
       </NumberCell>
       <NumberCell label="Accuracy" none={WHY_NONE.accuracy}>
         {formatPercent(job.test_accuracy)}
