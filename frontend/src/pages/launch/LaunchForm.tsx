@@ -3,14 +3,22 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { ApiProblem, client, unwrap } from "../../api/client";
-import { axesQuery } from "../../api/queries";
+import { axesQuery, strategiesQuery } from "../../api/queries";
 import type { JobSpec, Override, RaceSpec, SourceEntry } from "../../api/types";
 import { type Errors, hasErrorBelow } from "../../form/errors";
 import { Misfits } from "../../form/Misfits";
 import { ObjectFields, SchemaField } from "../../form/SchemaField";
-import { isObject, type JsonSchema, resolve, setAt, withChoices } from "../../form/schema";
+import { initialValue, isObject, type JsonSchema, resolve, setAt, withChoices } from "../../form/schema";
 import { newKey } from "../../lib/key";
-import { jobsOf, mostWorkers, ofTheJob, type RaceForm, raceOf, withOwnHosts } from "../../lib/raceForm";
+import {
+  asOneJob,
+  jobsOf,
+  mostWorkers,
+  ofTheJob,
+  type RaceForm,
+  raceOf,
+  withOwnHosts,
+} from "../../lib/raceForm";
 import { sectionSummary } from "../../lib/sectionSummary";
 import { BaselinePicker } from "./BaselinePicker";
 import { LaunchBar } from "./LaunchBar";
@@ -64,6 +72,11 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
   const key = useMemo(newKey, [spec, form, racing]);
   const code = useHeldCode(spec);
   const places = useQuery(axesQuery).data?.find(({ name }) => name === "input.where")?.values ?? [];
+  const strategies = useQuery(strategiesQuery).data ?? [];
+  const optionsOf = (strategy: string) => {
+    const schema = strategies.find(({ name }) => name === strategy)?.options_schema as JsonSchema | undefined;
+    return schema ? (initialValue(schema, schema) as object) : {};
+  };
   const preview = usePlanPreview(spec, code, !racing);
   const members = useRacePreview(spec, racing ? form : undefined, code);
   const submit = useMutation({
@@ -220,6 +233,7 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
               onChange={(what) => {
                 submit.reset();
                 setRacing(what === "race");
+                if (what === "job") setSpec((previous) => asOneJob(previous, form, optionsOf));
               }}
               data={[
                 { value: "job", label: "One job" },
