@@ -41,6 +41,8 @@ export interface JobsSearch extends JobsFilter {
   group?: GroupBy;
   /** The group that is open, by what its jobs have in common; NO_GROUP: those that have none. */
   open?: string;
+  /** The jobs that are chosen, to do something with them. */
+  selected?: string[];
 }
 
 /** What the race shows. No jobs: it asks which. No step: the latest, as it comes. */
@@ -186,11 +188,18 @@ export function jobsSearch(raw: Raw): JobsSearch {
     sort: sortOf(raw.sort),
     group: GROUPS.find((name) => name === raw.group),
     open: word(raw.open),
+    selected: list(raw.selected),
   });
 }
 
 /** Only what says which jobs are listed. */
-export function jobsFilter({ sort: _, group: __, open: ___, ...filter }: JobsSearch): JobsFilter {
+export function jobsFilter({
+  sort: _,
+  group: __,
+  open: ___,
+  selected: ____,
+  ...filter
+}: JobsSearch): JobsFilter {
   return filter;
 }
 
