@@ -91,7 +91,9 @@ def test_curves_that_hide_one_another_are_named() -> None:
     def named(name: str, x: np.ndarray, value: np.ndarray) -> Curve:
         return Curve(name=name, step=x, end_ns=x, value=value, x=x)
 
-    equal = [named(name, steps, loss * (1 + 1e-6 * place)) for place, name in enumerate(("ps", "<p3>", "ring"))]
+    equal = [
+        named(name, steps, loss * (1 + 1e-6 * place)) for place, name in enumerate(("ps", "<p3>", "ring"))
+    ]
     others = [
         named("higher", steps, loss + 0.1),
         named("goes on", np.arange(60.0), 2.0 / (1.0 + np.arange(60.0))),

@@ -1,6 +1,6 @@
 import type { JobState } from "../api/types";
 import { isSort } from "./jobColumns";
-import { STATES } from "./jobState";
+import { JOB_STATES } from "./jobState";
 import { formatWait, parseWait } from "./why";
 
 // The view's state in the address: plain, readable query strings that survive copying.
@@ -267,7 +267,7 @@ export function launchSearch(raw: Raw): LaunchSearch {
 
 function stateOf(value: unknown): JobState | undefined {
   const name = word(value);
-  return name !== undefined && name in STATES ? (name as JobState) : undefined;
+  return JOB_STATES.find((state) => state === name);
 }
 
 function sortOf(value: unknown): string | undefined {

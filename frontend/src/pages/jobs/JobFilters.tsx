@@ -6,7 +6,7 @@ import { jobGroupsQuery, modelsQuery, strategiesQuery } from "../../api/queries"
 import type { JobState } from "../../api/types";
 import { useTyped } from "../../components/useTyped";
 import { JOB_COLUMNS } from "../../lib/jobColumns";
-import { STATES } from "../../lib/jobState";
+import { JOB_STATES, STATES } from "../../lib/jobState";
 import { GROUPS, type GroupBy, type JobsSearch } from "../../lib/search";
 import { SavedFilters } from "./SavedFilters";
 
@@ -40,7 +40,7 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         aria-label="State"
         placeholder="Any state"
         clearable
-        data={Object.entries(STATES).map(([value, shown]) => ({ value, label: shown.label }))}
+        data={JOB_STATES.map((state) => ({ value: state, label: STATES[state].label }))}
         value={search.state ?? null}
         data-testid="filter-state"
         style={{ flex: "1 1 120px" }}
