@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import MAX_BODY_SIZE_SCOPE_KEY
 from starlette.requests import ClientDisconnect
 
+from backend.schemas.patterns import IN_WORDS
 from backend.schemas.problems import FieldProblem, Problem
 from backend.services.errors import (
     DatabaseUnavailableError,
@@ -134,6 +135,8 @@ def _from_pydantic(entry: Mapping[str, Any], *, hidden: bool) -> FieldProblem:
             rule=f"the body is not JSON: {entry['ctx']['error']}",
             remedy=_REMEDY["json_invalid"],
         )
+    if words := IN_WORDS.get(entry.get("ctx", {}).get("pattern", "")):
+        return FieldProblem(field=".".join(path), value=value, rule=words[0], remedy=words[1])
     rule = entry["msg"][:1].lower() + entry["msg"][1:]
     return FieldProblem(
         field=".".join(path) or ("" if where == "body" else where),

@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from backend.api.deps import Services, problems
-from backend.schemas.projects import NAME_PATTERN, ProjectRequest, ProjectView
+from backend.schemas import patterns
+from backend.schemas.projects import ProjectRequest, ProjectView
 
 router = APIRouter(prefix="/projects", tags=["projects"])
 
@@ -20,7 +21,7 @@ def list_projects(services: Services) -> list[ProjectView]:
 
 @router.put("/{project}", responses=problems(415, 422))
 def put_project(
-    services: Services, project: Annotated[str, Path(pattern=NAME_PATTERN)], asked: ProjectRequest
+    services: Services, project: Annotated[str, Path(pattern=patterns.PROJECT)], asked: ProjectRequest
 ) -> ProjectView:
     """Make a project, or give it another quota and weight. Jobs name it (`project`); what they hold counts against the
     quota, and what they used says whose turn it is."""

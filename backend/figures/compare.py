@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 from sqlalchemy.orm import Session
 
 from backend.figures.base import finish, notice, say_labels
+from backend.figures.coinciding import say_coinciding
 from backend.figures.course import Stretch, begun_step, course
 from backend.figures.loss import SMOOTH_SHARE, smooth
 from backend.figures.markup import as_text
@@ -178,6 +179,7 @@ def draw(
         )
     if what == "throughput":
         figure.update_yaxes(range=rate_range([one.value for one in curves if len(one.x)]))
+    say_coinciding(figure, curves, request)
     figure.update_layout(hovermode="x unified", showlegend=True)
     alt = "; ".join(f"{one.name}: {TITLES[what]} {one.value[-1]:.4g} at last" for one in curves if len(one.x))
     meta = {"what": what, "by": by, "left_out": left_out, "smoothing": max(spans)}

@@ -41,7 +41,7 @@ def timeline(source: Source, request: FigureRequest) -> go.Figure:
     detailed = source.detailed_steps()
     step = request.step
     if step is None and request.from_ns is None and len(detailed):
-        step = int(detailed[detailed < last][-1]) if (detailed < last).any() else int(detailed[-1])
+        step = newest(detailed, last)
     if last < 0:
         return notice(request, revision=revision, text=job.without("events", "first step", "ended"))
     if step is not None and not 0 <= step <= last:
@@ -116,6 +116,18 @@ def draw(
         alt=_words(job, spans, window),
         meta=meta,
     )
+
+
+def newest(detailed: np.ndarray, last: int) -> int:
+    """The step to begin with, of those that kept every event (ascending, at least one): the newest that is over and
+    follows another such step.
+
+    What a step waits for, the step before it sent: of a slow step that was kept alone the figure has the wait, and
+    none of the messages. Such a step is only shown where there is no other one."""
+    over = detailed[detailed < last]
+    led_up_to = over[np.isin(over - 1, detailed)]
+    steps = next(steps for steps in (led_up_to, over, detailed) if len(steps))
+    return int(steps[-1])
 
 
 def _words(job: JobFacts, spans: np.ndarray, window: Window) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,11 @@ def look_up(source: Source, wait: Wait) -> Why | None:
     if found is None:
         return None
     start, end = int(found["start"]), int(found["end"])
-    return explain(source.spans(start - max(end - start, LOOK_BACK_NS), end), found)
+    why = explain(source.spans(start - max(end - start, LOOK_BACK_NS), end), found)
+    before = wait.step - 1
+    if len(why.path) or before < 0 or before in source.detailed_steps():
+        return why
+    return replace(why, not_kept=before)
 
 
 def longest(spans: np.ndarray, from_ns: int, to_ns: int, job: JobFacts) -> list[dict[str, int | str]]:

@@ -98,6 +98,8 @@ class Why:
     made it, ..."""
     ahead: np.ndarray
     """SPAN rows of what was sent while a message of the path was queued."""
+    not_kept: int | None = None
+    """The step that sent what was waited for, where only its totals were kept: then nothing says why."""
 
 
 def explain(spans: np.ndarray, wait: np.void) -> Why:

@@ -17,6 +17,11 @@ NAMED_AHEAD = 0.25
 def sentence(why: Why, job: JobFacts) -> str:
     """`waited 41 ms: 30 ms queued behind fc7, 11 ms on the wire`, the longest cause first."""
     whole = int(why.wait["end"] - why.wait["start"])
+    if why.not_kept is not None:
+        return (
+            f"waited {format_ms(whole)} for what step {why.not_kept} sent. Of that step only totals were kept, so that"
+            " nothing says why: choose a wait in a step whose step before it was recorded, too"
+        )
     by_cause: dict[Cause, list[Stretch]] = defaultdict(list)
     for stretch in why.stretches:
         by_cause[stretch.cause].append(stretch)

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from backend.access.rights import Role
+from backend.schemas import patterns
 from backend.schemas.base import Schema
 from backend.schemas.jobs import Page
 from backend.schemas.lists import ListQuery
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"
-Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Name = Annotated[str, Field(pattern=patterns.USER)]
 """Of a user: it stands in addresses and in lists."""
 DAYS = 90
 """After how many a token expires, unless somebody says otherwise."""

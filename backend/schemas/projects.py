@@ -9,7 +9,6 @@ from pydantic import ConfigDict, Field
 from backend.scheduler.quota import MOST
 from backend.schemas.base import Schema
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 Limit = Annotated[int | None, Field(ge=0, le=MOST)]
 
 

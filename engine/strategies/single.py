@@ -17,10 +17,10 @@ def build(model: ModelDescription, cluster: Cluster, options: NoOptions) -> Plan
     """One worker holds every layer."""
     if cluster.workers != 1:
         raise UserError(
-            "cluster.workers",
-            cluster.workers,
-            "single runs on one worker",
-            "Use workers: 1, or another strategy",
+            "strategy.name",
+            "single",
+            f"single runs on one worker, and the job has {cluster.workers}",
+            "Choose another strategy, or use workers: 1",
         )
     return uniform("single", model, exchange="none")
 

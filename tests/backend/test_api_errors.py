@@ -32,7 +32,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "batch smaller than workers": (
         {"training": {"steps": 1, "global_batch": 1}}, "training.global_batch", "at least 2",
     ),
-    "single on two workers": ({"strategy": {"name": "single"}}, "cluster.workers", "workers: 1"),
+    "single on two workers": ({"strategy": {"name": "single"}}, "strategy.name", "workers: 1"),
     "native and a paced network": (
         {"strategy": {"name": "ddp"}, "network": {"rate": "10Mbit"}}, "network.rate", "network.rate out",
     ),

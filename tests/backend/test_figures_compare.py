@@ -83,6 +83,33 @@ def test_a_comparison_of_rehearsals_says_so(database: Database, runs: list[Run])
     assert "rehearsed" not in drawn(database, [runs[0].job_id], "loss", "step")["layout"]["meta"]
 
 
+def test_curves_that_hide_one_another_are_named() -> None:
+    """Those that a person could tell apart are not: a curve that is higher, one that goes on, one that took longer."""
+    steps = np.arange(50.0)
+    loss = 2.0 / (1.0 + steps)
+
+    def named(name: str, x: np.ndarray, value: np.ndarray) -> Curve:
+        return Curve(name=name, step=x, end_ns=x, value=value, x=x)
+
+    equal = [
+        named(name, steps, loss * (1 + 1e-6 * place)) for place, name in enumerate(("ps", "<p3>", "ring"))
+    ]
+    others = [
+        named("higher", steps, loss + 0.1),
+        named("goes on", np.arange(60.0), 2.0 / (1.0 + np.arange(60.0))),
+        named("took longer", 1.5 * steps, loss),
+        named("nothing yet", steps[:0], loss[:0]),
+    ]
+
+    def notes_of(curves: list[Curve]) -> list[str]:
+        figure = draw(curves, "loss", "step", FigureRequest(), revision="r")
+        return [one.text for one in figure.layout.annotations if "coincide" in one.text]
+
+    said = ["ps, &lt;p3&gt; and ring coincide: one line hides the others"]
+    assert notes_of([equal[0], *others[:2], *equal[1:], *others[2:]]) == said
+    assert notes_of([equal[0], *others]) == notes_of(equal[:1]) == []
+
+
 def test_curves_are_smoothed_as_it_is_asked_for_and_the_axis_says_so() -> None:
     noisy = np.where(np.arange(100) % 2 == 0, 1.0, 3.0)
     one = Curve(name="p3", step=np.arange(100.0), end_ns=np.arange(100), value=noisy, x=np.arange(100.0))

@@ -17,7 +17,7 @@ from backend.figures.rollup import DIM
 from backend.figures.rows import Row, rows_of
 from backend.figures.source import SPAN, Source
 from backend.figures.theme import COLOURS
-from backend.figures.timeline import draw, timeline
+from backend.figures.timeline import draw, newest, timeline
 from backend.figures.window import Window
 from backend.figures.words import hover_texts
 from engine.telemetry.events import Clock, Kind, Track
@@ -228,6 +228,18 @@ def test_a_step_that_is_not_there_is_named(database: Database, run: Run) -> None
     with database.read() as session:
         content = answer(timeline(Source(session, run.job_id), FigureRequest(step=99)))
     assert "Step 99 is not there: the steps are 0 to 11" in notes(content)
+
+
+def test_it_begins_with_the_newest_step_whose_messages_are_there_too() -> None:
+    """Not with a slow one that was kept alone, nor with the one that still runs, unless there is no other."""
+    for detailed, last, expected in (
+        ([0, 1, 2, 100, 101, 157], 200, 101),
+        ([0, 1, 2, 100, 101], 101, 2),
+        ([0, 57, 99], 200, 99),
+        ([3, 4], 4, 3),
+        ([4], 4, 4),
+    ):
+        assert newest(np.array(detailed), last) == expected, detailed
 
 
 def test_what_memory_mechanisms_do_has_colours_and_a_row_of_its_own(database: Database, run: Run) -> None:

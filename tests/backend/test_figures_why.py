@@ -189,6 +189,27 @@ def test_of_a_recorded_run(database: Database, fifo: Run) -> None:
     assert "on the wire" in text
 
 
+def test_of_a_step_that_was_recorded_alone(
+    database: Database, fifo: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its waits are for messages of the step before it, of which there are totals only."""
+    event = first_wait(fifo, 5)
+    read = Source.spans
+
+    def alone(source: Source, low: int, high: int) -> np.ndarray:
+        found = read(source, low, high)
+        return found[found["step"] == 5]
+
+    monkeypatch.setattr(Source, "spans", alone)
+    monkeypatch.setattr(Source, "detailed_steps", lambda _: np.array([5]))
+    with database.read() as session:
+        source = Source(session, fifo.job_id)
+        why = look_up(source, Wait(party=event["party"], step=5, layer=event["layer"]))
+        assert why is not None
+        assert told(why)[0][0] == "unknown"
+        assert "for what step 4 sent. Of that step only totals were kept" in sentence(why, source.job)
+
+
 @pytest.mark.parametrize("slices", [1, 120])
 def test_a_chosen_wait_is_lit_up_at_every_level_of_detail(database: Database, slices: int) -> None:
     run = record_run(database, f"lit {slices}", slices=slices, steps=6, link_samples=False)

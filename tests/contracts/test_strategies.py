@@ -114,7 +114,8 @@ def test_it_plans_every_model_for_every_number_of_workers(entry: Strategy, name:
 
 
 def test_single_is_for_one_worker() -> None:
-    with pytest.raises(UserError, match=r"cluster\.workers = 2: single runs on one worker\. Use workers: 1"):
+    refused = r"strategy\.name = 'single': single runs on one worker, and the job has 2\. Choose another"
+    with pytest.raises(UserError, match=refused):
         built("single", "cnn", 2)
 
 

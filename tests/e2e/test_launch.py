@@ -260,6 +260,13 @@ def test_own_code_is_checked_again_and_enter_launches_nothing(
     page.wait_for_timeout(500)
     expect(page).to_have_url(re.compile("/launch"))
     assert len(client.races().items) == before
+    # What was typed is a draft of this tab: it is there after a reload, until somebody starts over.
+    page.reload()
+    expect(page.get_by_test_id("field-name")).to_have_value("by accident")
+    expect(page.get_by_test_id("field-model.entrypoint")).to_have_value("net:build")
+    page.get_by_test_id("start-over").click()
+    expect(page.get_by_test_id("field-name")).to_have_value("")
+    expect(page.get_by_test_id("draft-found")).not_to_be_visible()
 
 
 def test_jobs_of_ones_own_model_are_chosen_by_it(page: Page, client: Client, tmp_path: Path) -> None:

@@ -264,6 +264,11 @@ def test_jobs_are_found_selected_and_raced(page: Page, client: Client) -> None:
     page.get_by_test_id("filter-text").fill("")
     for job in jobs:
         page.get_by_test_id(f"select-{job.id}").check()
+    row.get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile(f"/jobs/{jobs[1].id}"))
+    page.go_back()
+    expect(page.get_by_test_id("unselect")).to_have_text("Unselect 2")
+    expect(page.get_by_test_id(f"select-{jobs[0].id}")).to_be_checked()
     page.get_by_test_id("race-selected").click()
     expect(page).to_have_url(re.compile(f"/race\\?jobs={jobs[0].id},{jobs[1].id}"))
 

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type PointerEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, type PointerEvent, type RefObject, useEffect, useRef, useState } from "react";
 import { clickedAt, kept, lengthText, type Measured, movedBy } from "../lib/measure";
 
 /** Where a drawing's panel lies in it, in pixels, and which times it shows, in s on its axis. */
@@ -20,11 +20,13 @@ interface Props {
   origin_ns: number;
   measured: Measured;
   onMeasured: (measured: Measured) => void;
+  /** Whether the first line gets the focus when it comes; false again once it has it. */
+  takesFocus: RefObject<boolean>;
 }
 
 /** Two lines over a drawing, and how much time lies between them. Two clicks place them; each is dragged, or moved with
  * the arrow keys. */
-export function Measure({ area, origin_ns, measured, onMeasured }: Props) {
+export function Measure({ area, origin_ns, measured, onMeasured, takesFocus }: Props) {
   const [moving, setMoving] = useState<Measured>();
   const [first, setFirst] = useState<number>();
   const over = useRef<HTMLDivElement>(null);
@@ -70,6 +72,12 @@ export function Measure({ area, origin_ns, measured, onMeasured }: Props) {
       window.removeEventListener("pointerup", release);
     };
   }, []);
+
+  useEffect(() => {
+    if (!takesFocus.current) return;
+    takesFocus.current = false;
+    over.current?.querySelector<HTMLElement>("[role=slider]:not([hidden])")?.focus({ preventScroll: true });
+  }, [takesFocus]);
 
   const drag = (end: 0 | 1) => (event: PointerEvent<HTMLElement>) => {
     const handle = event.currentTarget;

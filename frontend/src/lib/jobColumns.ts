@@ -8,10 +8,10 @@ export interface JobColumn {
 }
 
 export const JOB_COLUMNS: JobColumn[] = [
-  { label: "Name", sort: "name", width: "19%" },
+  { label: "Name", sort: "name", width: "17%" },
   { label: "State", sort: "state", width: 106 },
   { label: "Strategy", sort: "strategy", width: "10%" },
-  { label: "Model", sort: "model", width: "11%" },
+  { label: "Model", sort: "model", width: "14%" },
   { label: "Workers", sort: "-workers", width: "7%", right: true },
   { label: "Progress", sort: "-step", width: "14%" },
   { label: "Loss", sort: "loss", width: "6%", right: true },

@@ -24,6 +24,9 @@ export const STATES: Record<JobState | "preempted", Shown> = {
   preempted: { label: "preempted", color: "violet", live: false },
 };
 
+/** Those that a job can be in. One that made room for another is queued again. */
+export const JOB_STATES = Object.keys(STATES).filter((state) => state !== "preempted") as JobState[];
+
 export const LEFT_QUEUE = Object.keys(STATES).filter((state) => state !== "queued");
 
 export function isLive(state: JobState): boolean {

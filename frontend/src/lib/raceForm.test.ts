@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { RaceSpec } from "../api/types";
 import {
   againOf,
+  asOneJob,
   chosen,
   differing,
   jobOf,
@@ -156,6 +157,24 @@ describe("a race's form", () => {
     expect(withOwnHosts(on(8, null), form, 4)).toEqual(on(8, null));
     expect(withOwnHosts(on(null, 4), form, 4)).toEqual(on(null, 4)); // being typed
     expect(withOwnHosts(on(4, 4), { ...form, workers: [2, 6] }, 4)).toEqual(on(4, 6));
+  });
+
+  it("is one job of the first who races, where its job's own strategy only stands for nobody", () => {
+    const defaults = (strategy: string) => ({ of: strategy, slice_size: "auto" });
+    const alone = (strategy: string, workers: number) => ({
+      cluster: { workers },
+      strategy: { name: strategy },
+    });
+    const members = [{ strategy: "single" }, { ...p3, overrides: [{ layers: "fc*" } as never] }];
+    expect(asOneJob(alone("single", 2), { ...form, members }, defaults)).toEqual({
+      cluster: { workers: 2 },
+      strategy: { name: "p3", options: { of: "p3", slice_size: 500 } },
+      overrides: [{ layers: "fc*" }],
+    });
+    for (const kept of [alone("ddp", 2), alone("single", 1)])
+      expect(asOneJob(kept, form, defaults)).toBe(kept);
+    const nobody = { ...form, members: [] };
+    expect(asOneJob(alone("single", 2), nobody, defaults)).toEqual(alone("single", 2));
   });
 
   it("says how much it is, and who races with which options", () => {

@@ -102,6 +102,18 @@ export function raceOf(spec: Spec, form: RaceForm): Spec {
   return { job, ...form };
 }
 
+/** A race's job when it is launched alone. One that only races has no strategy of its own: `single`, which cannot be where
+ * there are several workers. The first who races in its place is, with what `defaults` says of its options. */
+export function asOneJob(spec: Spec, form: RaceForm, defaults: (strategy: string) => object): Spec {
+  const { name } = (spec.strategy ?? {}) as Spec;
+  const workers = (spec.cluster as Spec | undefined)?.workers;
+  const first = form.members.find(({ strategy }) => strategy !== "single");
+  if (name !== "single" || workers === 1 || first === undefined) return spec;
+  const options = { ...defaults(first.strategy), ...first.options };
+  const own = first.overrides ? { overrides: first.overrides } : {};
+  return { ...spec, ...own, strategy: { name: first.strategy, options } };
+}
+
 /** The race again, with what is changed: a job's form, and the race's. */
 export function againOf(
   race: RaceSpec,

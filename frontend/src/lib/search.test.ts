@@ -133,6 +133,7 @@ test("a list keeps its filters, its order and its groups", () => {
     sort: "-samples_per_s",
     group: "model" as const,
     open: "mlp",
+    selected: ["a1", "b2"],
   };
   expect(jobsSearch(parseQuery(formatQuery(view)))).toEqual(view);
   expect(jobsFilter(view)).toEqual({

@@ -1,6 +1,6 @@
 import type { JobState } from "../api/types";
 import { isSort } from "./jobColumns";
-import { STATES } from "./jobState";
+import { JOB_STATES } from "./jobState";
 import { formatWait, parseWait } from "./why";
 
 // The view's state in the address: plain, readable query strings that survive copying.
@@ -41,6 +41,8 @@ export interface JobsSearch extends JobsFilter {
   group?: GroupBy;
   /** The group that is open, by what its jobs have in common; NO_GROUP: those that have none. */
   open?: string;
+  /** The jobs that are chosen, to do something with them. */
+  selected?: string[];
 }
 
 /** What the race shows. No jobs: it asks which. No step: the latest, as it comes. */
@@ -188,11 +190,18 @@ export function jobsSearch(raw: Raw): JobsSearch {
     sort: sortOf(raw.sort),
     group: GROUPS.find((name) => name === raw.group),
     open: word(raw.open),
+    selected: list(raw.selected),
   });
 }
 
 /** Only what says which jobs are listed. */
-export function jobsFilter({ sort: _, group: __, open: ___, ...filter }: JobsSearch): JobsFilter {
+export function jobsFilter({
+  sort: _,
+  group: __,
+  open: ___,
+  selected: ____,
+  ...filter
+}: JobsSearch): JobsFilter {
   return filter;
 }
 
@@ -260,7 +269,7 @@ export function launchSearch(raw: Raw): LaunchSearch {
 
 function stateOf(value: unknown): JobState | undefined {
   const name = word(value);
-  return name !== undefined && name in STATES ? (name as JobState) : undefined;
+  return JOB_STATES.find((state) => state === name);
 }
 
 function sortOf(value: unknown): string | undefined {

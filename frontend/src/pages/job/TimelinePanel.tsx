@@ -2,7 +2,7 @@ import { Button, Group, Kbd, Stack, Text } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconDownload, IconRuler } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
-import { useCallback, useState } from "react";
+import { useCallback, useRef, useState } from "react";
 import type { Job } from "../../api/types";
 import { JobFigure } from "../../components/JobFigure";
 import { LongestWaits } from "../../components/LongestWaits";
@@ -66,6 +66,7 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
     (layer: number | undefined) => change((previous) => ({ ...previous, layer })),
     [change],
   );
+  const takesFocus = useRef(false);
   const layers = useLayers(job, meta.layers);
   // A drag or a wheel fires many events; the service is asked once it rests.
   const zoomed = useDebouncedCallback((range: XRange, drawn: TimelineMeta) => {
@@ -78,9 +79,16 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
   const step = meta.step == null ? undefined : (search.step ?? meta.step);
   const last = meta.steps?.last ?? step ?? 0;
   useKeys({
-    ArrowLeft: () => previous != null && show({ step: previous }),
-    ArrowRight: () => next != null && show({ step: next }),
-    m: () => measure(search.measure ? undefined : middleOf(shown)),
+    // While something is measured, they are its lines': another step would throw it away.
+    ...(search.measure === undefined && {
+      ArrowLeft: () => previous != null && show({ step: previous }),
+      ArrowRight: () => next != null && show({ step: next }),
+    }),
+    m: () => {
+      // Who measures by keyboard moves the line next: it gets the focus as soon as it is drawn.
+      takesFocus.current = search.measure === undefined;
+      measure(search.measure ? undefined : middleOf(shown));
+    },
     Escape: () =>
       wait
         ? explain(undefined)
@@ -110,8 +118,8 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
           <Group justify="space-between" align="start" gap="xs">
             {search.measure && (
               <Text size="xs" fw={600} w="100%" data-testid="measure-hint">
-                Measuring: click two points of the drawing, or drag the lines; arrow keys move the line that
-                has the focus, with Shift finer. M or Escape ends it.
+                Measuring: click two points of the drawing, or drag the lines; the arrow keys move the line
+                that has the focus, with Shift finer, and Tab goes to the other. M or Escape ends it.
               </Text>
             )}
             <LongestWaits
@@ -121,8 +129,9 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
               onChoose={(other) => explain(keyOf(other))}
             />
             <TimeKeys>
-              , the wheel zooms; <Kbd size="xs">/</Kbd> finds a layer, <Kbd size="xs">N</Kbd>{" "}
-              <Kbd size="xs">P</Kbd> its events; <Kbd size="xs">M</Kbd> measures between two clicks
+              , the wheel zooms; <Kbd size="xs">←</Kbd> <Kbd size="xs">→</Kbd> go to another recorded step;{" "}
+              <Kbd size="xs">/</Kbd> finds a layer, <Kbd size="xs">N</Kbd> <Kbd size="xs">P</Kbd> its events;{" "}
+              <Kbd size="xs">M</Kbd> measures between two clicks
             </TimeKeys>
           </Group>
         }
@@ -133,7 +142,13 @@ export function TimelinePanel({ job, search }: { job: Job; search: JobSearch }) 
         overlay={(area: PlotArea) =>
           search.measure &&
           meta.origin_ns !== undefined && (
-            <Measure area={area} origin_ns={meta.origin_ns} measured={search.measure} onMeasured={measure} />
+            <Measure
+              area={area}
+              origin_ns={meta.origin_ns}
+              measured={search.measure}
+              onMeasured={measure}
+              takesFocus={takesFocus}
+            />
           )
         }
         actions={

@@ -6,7 +6,7 @@ import { jobGroupsQuery, modelsQuery, strategiesQuery } from "../../api/queries"
 import type { JobState } from "../../api/types";
 import { useTyped } from "../../components/useTyped";
 import { JOB_COLUMNS } from "../../lib/jobColumns";
-import { STATES } from "../../lib/jobState";
+import { JOB_STATES, STATES } from "../../lib/jobState";
 import { GROUPS, type GroupBy, type JobsSearch } from "../../lib/search";
 import { SavedFilters } from "./SavedFilters";
 
@@ -20,6 +20,7 @@ export function JobFilters({ search }: { search: JobsSearch }) {
   const own = useQuery(jobGroupsQuery("model", {})).data?.items ?? [];
   const tags = useQuery(jobGroupsQuery("tag", {})).data?.items ?? [];
 
+  const { selected, ...view } = search;
   const set = (change: JobsSearch) =>
     void navigate({ search: (previous) => ({ ...previous, ...change }), replace: true, resetScroll: false });
   const { typed, type } = useTyped(search.text ?? "", TYPED_MS, (text) => set({ text: text || undefined }));
@@ -39,7 +40,7 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         aria-label="State"
         placeholder="Any state"
         clearable
-        data={Object.entries(STATES).map(([value, shown]) => ({ value, label: shown.label }))}
+        data={JOB_STATES.map((state) => ({ value: state, label: STATES[state].label }))}
         value={search.state ?? null}
         data-testid="filter-state"
         style={{ flex: "1 1 120px" }}
@@ -88,7 +89,9 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         value={search.group ?? null}
         data-testid="group-by"
         style={{ flex: "1 1 110px" }}
-        onChange={(group) => set({ group: (group as GroupBy | null) ?? undefined, open: undefined })}
+        onChange={(group) =>
+          set({ group: (group as GroupBy | null) ?? undefined, open: undefined, selected: undefined })
+        }
       />
       <Select
         aria-label="Sort by"
@@ -112,8 +115,12 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         />
       )}
       <SavedFilters search={search} />
-      {Object.values(search).some((value) => value !== undefined) && (
-        <Button variant="subtle" color="gray" onClick={() => void navigate({ search: {}, replace: true })}>
+      {Object.values(view).some((value) => value !== undefined) && (
+        <Button
+          variant="subtle"
+          color="gray"
+          onClick={() => void navigate({ search: { selected }, replace: true })}
+        >
           Clear
         </Button>
       )}

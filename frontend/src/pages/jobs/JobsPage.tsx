@@ -23,7 +23,8 @@ const route = getRouteApi("/jobs");
 export function JobsPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const [selected, setSelected] = useState<string[]>([]);
+  // A click shows at once; the address follows, so that a look into a job and Back loses nothing.
+  const [selected, setSelected] = useState(search.selected ?? []);
   const queries = useQueryClient();
   const who = useWho();
   const [jobs, setJobs] = useState<JobSummary[]>([]);
@@ -40,13 +41,24 @@ export function JobsPage() {
   const set = (change: JobsSearch) =>
     void navigate({ search: (previous) => ({ ...previous, ...change }), replace: true, resetScroll: false });
 
+  const select = (ids: string[]) => {
+    setSelected(ids);
+    set({ selected: ids.length > 0 ? ids : undefined });
+  };
+
   const chosen = jobs.filter((job) => selected.includes(job.id));
   const canDelete =
     chosen.length > 0 &&
     chosen.length === selected.length &&
     chosen.every((job) => !isLive(job.state) && mayChange(who, job.owner));
   const forget = (gone: string[]) => {
-    setSelected((ids) => ids.filter((id) => !gone.includes(id)));
+    const others = (ids: string[] = []) => ids.filter((id) => !gone.includes(id));
+    setSelected(others);
+    void navigate({
+      search: (previous) => ({ ...previous, selected: others(previous.selected) }),
+      replace: true,
+      resetScroll: false,
+    });
     void queries.invalidateQueries({ queryKey: ["jobs"] });
   };
   const filter = jobsFilter(search);
@@ -59,18 +71,23 @@ export function JobsPage() {
       sort={search.sort}
       onSort={(sort) => set({ sort })}
       selected={selected}
-      onSelect={setSelected}
+      onSelect={select}
       onJobs={setJobs}
       empty={filtered ? "No job matches these filters." : none}
     />
   );
   return (
     <Stack gap="md">
-      <Group justify="space-between">
+      <Group justify="space-between" className={selected.length > 0 ? "ty-selection" : undefined}>
         <Title order={1} fz={24}>
           Jobs
         </Title>
         <Group gap="xs">
+          {selected.length > 0 && (
+            <Button variant="subtle" color="gray" onClick={() => select([])} data-testid="unselect">
+              Unselect {selected.length}
+            </Button>
+          )}
           <Button
             variant="light"
             leftSection={<IconFlag size={16} />}
@@ -108,7 +125,7 @@ export function JobsPage() {
             by={search.group}
             filter={filter}
             open={search.open}
-            onOpen={(open) => set({ open })}
+            onOpen={(open) => set({ open, selected: undefined })}
             list={list}
           />
         ) : (

@@ -27,7 +27,8 @@ export function SavedFilters({ search }: { search: JobsSearch }) {
     browserMemory.save(filters);
   };
   const save = () => {
-    change((filters) => withFilter(filters, name.trim(), search));
+    // What is done with jobs that are chosen now is no view of the list.
+    change((filters) => withFilter(filters, name.trim(), { ...search, selected: undefined }));
     setName("");
   };
   const show = (chosen: SavedFilter) => {

@@ -1,16 +1,24 @@
-import { Grid, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
+import { Grid, SegmentedControl, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useMemo, useRef, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { ApiProblem, client, unwrap } from "../../api/client";
-import { axesQuery } from "../../api/queries";
+import { axesQuery, strategiesQuery } from "../../api/queries";
 import type { JobSpec, Override, RaceSpec, SourceEntry } from "../../api/types";
 import { type Errors, hasErrorBelow } from "../../form/errors";
 import { Misfits } from "../../form/Misfits";
 import { ObjectFields, SchemaField } from "../../form/SchemaField";
-import { isObject, type JsonSchema, resolve, setAt, withChoices } from "../../form/schema";
+import { initialValue, isObject, type JsonSchema, resolve, setAt, withChoices } from "../../form/schema";
 import { newKey } from "../../lib/key";
-import { jobsOf, mostWorkers, ofTheJob, type RaceForm, raceOf, withOwnHosts } from "../../lib/raceForm";
+import {
+  asOneJob,
+  jobsOf,
+  mostWorkers,
+  ofTheJob,
+  type RaceForm,
+  raceOf,
+  withOwnHosts,
+} from "../../lib/raceForm";
 import { sectionSummary } from "../../lib/sectionSummary";
 import { BaselinePicker } from "./BaselinePicker";
 import { LaunchBar } from "./LaunchBar";
@@ -23,6 +31,7 @@ import { RacePreview } from "./RacePreview";
 import { Sections } from "./Sections";
 import { SourcePicker } from "./SourcePicker";
 import { StrategyPicker } from "./StrategyPicker";
+import { useDraft } from "./useDraft";
 import { useHeldCode } from "./useHeldCode";
 import { usePlanPreview } from "./usePlanPreview";
 import { useRacePreview } from "./useRacePreview";
@@ -36,6 +45,8 @@ interface Props {
   initialRace: RaceForm | undefined;
   /** Who races where a person turns one job into a race. */
   race: RaceForm;
+  /** Whether `initial` stands in place of what was typed here before. */
+  fresh: boolean;
 }
 
 const CONDITIONS = "Numbers of workers and batches that differ; other jobs meanwhile.";
@@ -43,11 +54,16 @@ const HEAD = ["name", "baseline", "fidelity"];
 
 /** One section per object of the schema; what follows from them beside it. It launches one job, or a race of several
  * strategies on it. */
-export function LaunchForm({ schema, models, datasets, initial, initialRace, race: offered }: Props) {
+export function LaunchForm({ schema, models, datasets, initial, initialRace, race: offered, fresh }: Props) {
   const navigate = useNavigate();
-  const [spec, setSpec] = useState(initial);
-  const [form, setForm] = useState(initialRace ?? offered);
-  const [racing, setRacing] = useState(initialRace !== undefined);
+  const begun = { spec: initial, form: initialRace ?? offered, racing: initialRace !== undefined };
+  const { first, found, changed, keep, drop } = useDraft(begun, fresh);
+  const [spec, setSpec] = useState(first.spec);
+  const [form, setForm] = useState(first.form);
+  const [racing, setRacing] = useState(first.racing);
+  useEffect(() => keep({ spec, form, racing }), [keep, spec, form, racing]);
+  // Fields have what is half typed by themselves: whoever starts over gets new ones.
+  const [starts, setStarts] = useState(0);
   // What nobody can do without comes first, and stays there while it is filled in.
   const [needed] = useState(() => unfinished(initial));
   const [opened, setOpened] = useState(needed);
@@ -56,6 +72,11 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
   const key = useMemo(newKey, [spec, form, racing]);
   const code = useHeldCode(spec);
   const places = useQuery(axesQuery).data?.find(({ name }) => name === "input.where")?.values ?? [];
+  const strategies = useQuery(strategiesQuery).data ?? [];
+  const optionsOf = (strategy: string) => {
+    const schema = strategies.find(({ name }) => name === strategy)?.options_schema as JsonSchema | undefined;
+    return schema ? (initialValue(schema, schema) as object) : {};
+  };
   const preview = usePlanPreview(spec, code, !racing);
   const members = useRacePreview(spec, racing ? form : undefined, code);
   const submit = useMutation({
@@ -64,16 +85,18 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
       if (racing) {
         const body = raceOf(spec, form) as unknown as RaceSpec;
         const { id } = await unwrap(client.POST("/api/v1/races", { body, params }));
+        drop();
         return navigate({ to: "/races/$raceId", params: { raceId: id } });
       }
       const body = spec as unknown as JobSpec;
       const { id } = await unwrap(client.POST("/api/v1/jobs", { body, params }));
+      drop();
       return navigate({ to: "/jobs/$jobId", params: { jobId: id } });
     },
   });
 
-  const found = racing ? members.errors : errorsOf(preview.error);
-  const errors: Errors = submit.error ? ofTheJob(errorsOf(submit.error)) : found;
+  const planned = racing ? members.errors : errorsOf(preview.error);
+  const errors: Errors = submit.error ? ofTheJob(errorsOf(submit.error)) : planned;
   const properties = schema.properties ?? {};
   const isSection = (name: string) => resolve(properties[name] ?? {}, schema).kind === "object";
   const names = Object.keys(properties);
@@ -101,6 +124,14 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
     setForm(next);
     const before = workers.current;
     setSpec((previous) => withOwnHosts(previous, next, before));
+  };
+  const startOver = () => {
+    submit.reset();
+    const filledIn = drop();
+    setSpec(filledIn.spec);
+    setForm(filledIn.form);
+    setRacing(filledIn.racing);
+    setStarts((count) => count + 1);
   };
   const set = (path: string) => (value: unknown) => change((previous) => setAt(previous, path, value));
   const field = (name: string) => ({
@@ -168,6 +199,7 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
 
   return (
     <form
+      key={starts}
       data-testid="launch-form"
       onBlur={code.release}
       onKeyDown={(event) => {
@@ -182,6 +214,12 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
       <Grid gap="md" align="flex-start">
         <Grid.Col span={{ base: 12, md: 7 }}>
           <Stack gap="md">
+            {found && (
+              <Text size="sm" c="dimmed" data-testid="draft-found">
+                This is a draft: what you changed here before. This tab keeps it until it is launched, or
+                until you start over.
+              </Text>
+            )}
             <Misfits
               path=""
               value={spec}
@@ -195,6 +233,7 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
               onChange={(what) => {
                 submit.reset();
                 setRacing(what === "race");
+                if (what === "job") setSpec((previous) => asOneJob(previous, form, optionsOf));
               }}
               data={[
                 { value: "job", label: "One job" },
@@ -252,6 +291,7 @@ export function LaunchForm({ schema, models, datasets, initial, initialRace, rac
         }
         error={submit.error}
         loading={submit.isPending}
+        onStartOver={changed ? startOver : undefined}
       />
     </form>
   );

@@ -121,6 +121,7 @@ function Specification() {
             initial={initial()}
             initialRace={!file && (raced || begun || race) ? filledIn : undefined}
             race={offered}
+            fresh={file !== undefined}
           />
         </>
       )}
