@@ -58,7 +58,8 @@ class Connection:
         self._on_away = on_away
         self._answered = False
         """Somebody has been at the address: it is not a mistyped one."""
-        self.url = (url or os.environ.get("TRAINYARD_URL") or DEFAULT_URL).rstrip("/")
+        given = (url or os.environ.get("TRAINYARD_URL") or DEFAULT_URL).rstrip("/")
+        self.url = given if "://" in given else f"http://{given}"
         # trust_env: a proxy that is meant for the internet has no business between us and loopback.
         token = tokens.from_environment() if token is None else tokens.checked(token)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}

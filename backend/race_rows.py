@@ -40,7 +40,7 @@ class Row:
     """A member that has figures."""
 
     place: str
-    """As the page writes it: `1`, `1 tied` where others have the same; `-` where it has none."""
+    """As the page writes it: `1`, `1 (not told apart)` where others have the same; `-` where it has none."""
     name: str
     figures: tuple[str, ...]
     """One for each of HEAD; `-` where one is not known."""
@@ -80,7 +80,7 @@ def _row(standing: Standing) -> Row:
     ends = [number(end, TIMES_FASTEST) for end in (standing.low, standing.high) if end is not None]
     machine = standing.processors
     return Row(
-        place=f"{number(standing.rank, '{}')}{' tied' * standing.tied}",
+        place=f"{number(standing.rank, '{}')}{' (not told apart)' * standing.tied}",
         name=standing.name,
         figures=(
             number(standing.iteration_ms, STEP_TIME),

@@ -7,6 +7,7 @@ it is certain who is faster on either side, the crossing is marked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -24,6 +25,8 @@ from engine.plan.units_of_measure import format_rate
 Axis = Literal["rate", "workers", "batch"]
 HEADROOM = 1.5
 """Intervals are shown up to so many times the highest point: a very wide one would press all points into a line."""
+FLAT = 5.0
+"""Where the highest point is more than so many times the lowest, an axis from 0 on makes the slowest one line."""
 CUT = "Intervals that end at the upper edge go on above it"
 HOW_TO_SEE = f"{CUT}: point at them"
 TITLES: dict[Axis, str] = {"rate": "rate of each port", "workers": "workers", "batch": "global batch"}
@@ -115,13 +118,17 @@ def _axes(figure: go.Figure, axis: Axis, at: Sequence[float]) -> None:
 
 
 def _limit(figure: go.Figure, lines: Sequence[Line]) -> bool:
-    """Let the axis begin at 0 and hold all points, and intervals as far as these leave them readable. Answers whether
-    an interval is cut."""
+    """Let the axis begin at 0 and hold all points, and intervals as far as these leave them readable. Where the slowest
+    would lie on one another down there it is logarithmic. Answers whether an interval is cut."""
+    lowest = min(y for line in lines for y in line.y)
     highest = max(y for line in lines for y in line.y)
     ends = [end for line in lines for end in line.high if end is not None]
     widest = max(highest, *ends) if ends else highest
     top = min(widest, HEADROOM * highest)
-    figure.update_yaxes(range=[0, 1.05 * top])
+    if 0 < lowest < highest / FLAT:
+        figure.update_yaxes(type="log", range=[math.log10(lowest / 1.5), math.log10(1.1 * top)])
+    else:
+        figure.update_yaxes(range=[0, 1.05 * top])
     return widest > top
 
 

@@ -125,17 +125,22 @@ def _machine(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
         if standing.limit is not None and standing.limit.kind == "processors":
             reason = f"{standing.name} is limited by this machine ({standing.limit.sentence})"
             if standing.limit.crowded:
+                everywhere = all(any(map(_crowded, one.standings)) for one in rankings)
                 return Suggestion(
-                    text=f"Race again{_at(where)} while nothing else runs here",
+                    text=f"Race again{'' if everywhere else _at(where)} while nothing else runs here",
                     reason=reason,
                     rounds=spec.rounds,
-                    condition=_condition(where, rankings),
+                    condition=None if everywhere else _condition(where, rankings),
                 )
             if spec.job.fidelity != "rehearse":
                 return Suggestion(
                     text="Rehearse it: computation is waited for", reason=reason, fidelity="rehearse"
                 )
     return None
+
+
+def _crowded(standing: Standing) -> bool:
+    return standing.limit is not None and standing.limit.crowded
 
 
 def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:

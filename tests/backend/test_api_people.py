@@ -215,10 +215,8 @@ def test_a_user_comes_changes_and_goes(guarded: FastAPI) -> None:
     "name", ["", "two words", "-dash", "a/b", "é", "x" * 101, "../admin", "a\nb", None, 7]
 )
 def test_a_name_that_cannot_stand_in_an_address_is_refused(guarded: FastAPI, name: object) -> None:
-    answer = admin(guarded).post("/api/v1/users", json={"name": name})
-    (error,) = answer.json()["errors"]
-    assert (answer.status_code, error["field"]) == (422, "name")
-    assert not isinstance(name, str) or "letters, digits, and . _ @ -" in error["rule"]
+    error = refused(admin(guarded).post("/api/v1/users", json={"name": name}), 422)
+    assert "letters, digits, and . _ @ -" in error or not isinstance(name, str)
 
 
 def test_somebody_can_always_administer(guarded: FastAPI) -> None:

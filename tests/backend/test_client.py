@@ -156,3 +156,8 @@ def test_certificates_are_checked_wherever_there_is_one(url: str, checked: bool)
     with Client(url) as client:
         context = client._http._transport._pool._ssl_context  # type: ignore[attr-defined]
         assert (context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname) is checked
+
+
+def test_an_address_may_be_given_as_help_prints_it() -> None:
+    with Client("127.0.0.1:8000") as client:
+        assert client.url == "http://127.0.0.1:8000"

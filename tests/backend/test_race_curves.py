@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from backend.figures.base import Labels
+from backend.figures.intervals import Line
 from backend.figures.race_throughput import CUT, HOW_TO_SEE, Curves, race_throughput
 from backend.figures.registry import RACE_FIGURES, race_figure
 from backend.figures.request import THEMES, FigureRequest
@@ -24,6 +25,8 @@ from engine.errors import UnknownNameError
 from engine.plan.serde import from_plain
 from tests.backend.figures_drawn import answer, column, notes, traces
 from tests.backend.test_race_pure import race
+
+BARE = (None, None)
 
 PORT = Limit(kind="port", sentence="port: 94 %", crowded=False)
 FULL = Limit(kind="processors", sentence="processors: 97 %", crowded=False)
@@ -171,14 +174,12 @@ def test_a_very_wide_interval_is_cut_with_a_word_and_the_points_keep_their_room(
     usual = drawn(race("p3", "ddp", rates=RATES), CROSSING)
     highest = max(y for line in usual.lines for y in line.y)
     layout = answer(race_throughput(usual, FigureRequest()))["layout"]
-    assert layout["yaxis"]["range"] == pytest.approx([0, 1.05 * 1.1 * highest])
+    assert 10 ** layout["yaxis"]["range"][1] == pytest.approx(1.1 * 1.1 * highest)
     assert CUT not in layout["meta"]["alt"]
     first, *others = usual.lines
     wide = replace(first, low=(0.0,) * 3, high=(40 * highest,) * 3)
     content = answer(race_throughput(replace(usual, lines=(wide, *others)), FigureRequest()))
-    low, high = content["layout"]["yaxis"]["range"]
-    assert low == 0
-    assert highest < high < 2 * highest
+    assert highest < 10 ** content["layout"]["yaxis"]["range"][1] < 2 * highest
     assert HOW_TO_SEE in notes(content)
     assert CUT in content["layout"]["meta"]["alt"]
     (drawn_wide,) = [trace for trace in traces(content, "scatter") if trace["name"] == first.name]
@@ -350,3 +351,16 @@ def test_there_are_at_most_three_and_none_without_figures() -> None:
     assert (
         next_of(spec, [everything[0].model_copy(update={"standings": [standing(0, "ddp", None, 1.0)]})]) == []
     )
+
+
+def test_where_the_slowest_would_lie_on_one_another_the_axis_is_logarithmic() -> None:
+    def axis(fast: float) -> Any:
+        line = Line(member=0, group=0, name="p3", x=(1e8, 1e9), y=(100.0, fast), low=BARE, high=BARE)
+        drawn = race_throughput(Curves(race_id="r", axis="rate", lines=(line,)), FigureRequest())
+        return drawn.layout.yaxis
+
+    assert axis(400.0).range == pytest.approx((0, 420))
+    assert axis(2_000.0).type == "log"
+    low, high = axis(2_000.0).range
+    assert low < 2
+    assert high > np.log10(2_000)

@@ -97,7 +97,7 @@ def test_a_place_is_written_as_on_the_page() -> None:
         assert re.search(r"^2 parameter-server ", text, re.MULTILINE)
     level = [one.model_copy(update={"rank": 1, "tied": True}) for one in found.rankings[0].standings]
     rows = rows_of(found.rankings[0].model_copy(update={"standings": level})).ranked
-    assert [row.place for row in rows] == ["1 tied", "1 tied"]
+    assert [row.place for row in rows] == ["1 (not told apart)"] * 2
 
 
 def test_processors_that_are_not_measured_say_so() -> None:

@@ -131,7 +131,7 @@ function Row({ standing, longestMs }: { standing: Standing; longestMs: number })
         <OrWhyNot why={apart}>{rank ?? NONE}</OrWhyNot>
         {tied && (
           <Text span inherit c="dimmed" display="block" fz="xs">
-            tied
+            not told apart
           </Text>
         )}
       </Table.Td>
