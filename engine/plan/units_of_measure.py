@@ -24,8 +24,8 @@ _BINARY = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 
 
 def parse_rate(text: str, field: str) -> int:
-    """Bits per second of `300Mbit`, `10 Gbit/s`, `1.5Gbps` (decimal prefixes, as network equipment counts). Nobody means
-    thousandths of a bit by `100 mbit`, and `MBps` would be bytes."""
+    """Bits per second of `300Mbit`, `10 Gbit/s`, `1.5Gbps` (decimal prefixes, as network equipment counts).
+    Nobody means thousandths of a bit by `100 mbit`; `MBps` would be bytes."""
     match = _written(_RATE, text)
     value = float(match[1]) * _FACTOR[match[2].upper()] if match else 0
     if not LEAST_RATE_BPS <= value <= 10**14:

@@ -233,7 +233,9 @@ def test_rates_are_read_as_people_write_them(text: str, bps: float) -> None:
     assert parse_rate(text, "rate") == bps
 
 
-@pytest.mark.parametrize("text", ["", "300", "300MB", "300MBps", "-3Mbit", "1e3Mbit", "0Mbit", "Mbit", "3 Mbit fast"])
+@pytest.mark.parametrize(
+    "text", ["", "300", "300MB", "300MBps", "-3Mbit", "1e3Mbit", "0Mbit", "Mbit", "3 Mbit fast"]
+)
 def test_other_rates_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="Write it as 300Mbit or 10Gbit"):
         parse_rate(text, "network.rate")
