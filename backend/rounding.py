@@ -29,7 +29,7 @@ SPEED_WORDS = (
     "per step over its own median iteration"
 )
 """What stands below figures of both kinds: who divides one by the other would not know why they differ."""
-INTERVAL_WORDS = "The speed-up's 95 % is over the steps of these runs: two runs of one job may lie further apart, as a race shows"
+INTERVAL_WORDS = "The speed-up's 95 % is over these runs' steps: runs of one job may lie further apart (a race tells)"
 
 
 def number(value: float | None, pattern: str = "{:.4g}", none: str = "-") -> str:
