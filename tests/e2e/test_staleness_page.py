@@ -53,8 +53,8 @@ def hover(page: Page, drift: Locator) -> None:
     """Point at the first window until it says whose it is: a page that still grows moves it away."""
     until = time.monotonic() + 30
     told = drift.locator(".hoverlayer")
-    while "worker 0" not in told.inner_text():
-        assert time.monotonic() < until, told.inner_text()
+    while "worker 0" not in (told.text_content() or ""):
+        assert time.monotonic() < until, told.text_content()
         drift.scroll_into_view_if_needed()
         page.mouse.move(0, 0)
         page.mouse.move(*drift.evaluate(FIRST_WINDOW))
