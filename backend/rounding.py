@@ -29,6 +29,9 @@ SPEED_WORDS = (
     "per step over its own median iteration"
 )
 """What stands below figures of both kinds: who divides one by the other would not know why they differ."""
+INTERVAL_WORDS = (
+    "The speed-up's 95 % is over these runs' steps: runs of one job may lie further apart (a race tells)"
+)
 
 
 def number(value: float | None, pattern: str = "{:.4g}", none: str = "-") -> str:

@@ -14,7 +14,15 @@ from backend.cli.jobs import Url
 from backend.cli.text import columns, of_worker, out, processors, rate, share
 from backend.client import Client
 from backend.lifecycle import said
-from backend.rounding import PROCESSORS_UNKNOWN, SPEED_UP, SPEED_WORDS, STEP_TIME, THROUGHPUT, number
+from backend.rounding import (
+    INTERVAL_WORDS,
+    PROCESSORS_UNKNOWN,
+    SPEED_UP,
+    SPEED_WORDS,
+    STEP_TIME,
+    THROUGHPUT,
+    number,
+)
 from backend.schemas.telemetry import SpeedUp, Summary
 from backend.speed_ups import sentences
 from engine.plan.units_of_measure import format_bytes
@@ -67,6 +75,8 @@ def compare(
     out(columns(head, rows))
     if any(summary.samples_per_s for summary in figures):
         out(f"{SPEED_WORDS}.")
+    if any(found and found.low is not None for found in faster):
+        out(f"{INTERVAL_WORDS}.")
     if any(summary.iteration_ms and summary.processors is None for summary in figures):
         out(f"{PROCESSORS_UNKNOWN}.")
     for sentence in sentences(names, faster[1:]):

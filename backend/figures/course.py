@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -38,28 +39,31 @@ class Stretch:
 
     def samples_until(self, steps: np.ndarray) -> np.ndarray:
         """(n) samples of the steps up to these."""
-        before = sum(float(one.source.samples_until(one._end)[0]) for one in self.before)
-        return before + self.source.samples_until(steps)
+        return sum(one._samples for one in self.before) + self.source.samples_until(steps)
 
     def seconds_until(self, at_ns: np.ndarray) -> np.ndarray:
         """(n) trained until these times on the attempt's clock."""
-        before = sum(max(0, one._end_ns - one.source.trained_from()) for one in self.before)
+        before = sum(one._end_ns - one.source.trained_from() for one in self.before)
         return (at_ns - self.source.trained_from() + before) / 1e9
 
     def bytes_until(self, at_ns: np.ndarray) -> np.ndarray:
         """(n) that all links had sent at these times; NaN where nobody counted any."""
-        before = sum(float(bytes_until(one.source, np.array([one._end_ns]))[0]) for one in self.before)
-        return before + bytes_until(self.source, at_ns)
+        return sum(one._bytes for one in self.before) + bytes_until(self.source, at_ns)
 
-    @property
-    def _end(self) -> np.ndarray:
+    @cached_property
+    def _samples(self) -> float:
+        """All of it; so are the next ones. Each is read once, however many stretches follow."""
         assert self.until is not None
-        return np.array([self.until - 1])
+        return float(self.source.samples_until(np.array([self.until - 1]))[0])
 
-    @property
+    @cached_property
     def _end_ns(self) -> int:
-        """When its last step ended; 0 where it has none."""
-        return self.source.ended_at(int(self._end[0]))
+        assert self.until is not None
+        return max(self.source.ended_until(self.until - 1), self.source.trained_from())
+
+    @cached_property
+    def _bytes(self) -> float:
+        return float(bytes_until(self.source, np.array([self._end_ns]))[0])
 
 
 def course(source: Source) -> list[Stretch]:

@@ -150,7 +150,11 @@ def cause(fast: Contender, slow: Contender, layer: Callable[[int], str]) -> str 
         shrunk = before[most] - after[most]
         less = sum(slow.exposed_ns.values()) - sum(fast.exposed_ns.values())
         if less < shrunk / 2:  # it waits for another layer instead
-            return f"it waits {format_ms(less)} less in all" if less >= CAUSE_SHARE * gain else None
+            return (
+                f"a worker waits {format_ms(less)} less per step on average"
+                if less >= CAUSE_SHARE * gain
+                else None
+            )
         if shrunk >= CAUSE_SHARE * gain:
             ahead = slow.blocker(most)
             behind = None if ahead is None else bucket(layer, slow.units().sent_with(ahead))

@@ -329,13 +329,14 @@ def _contender(source: Source, name: str, speed: Speed) -> Contender:
         found = limits.limit(measured.figures(source, speed, None))
         return found is not None and found.kind == "port"
 
+    sent = source.sent_bytes(max(speed.first, speed.last - BYTES_STEPS), speed.last - 1)
     return Contender(
         run=conditions(source, speed, name),
         speed=speed,
         exposed_ns=source.exposed_by_layer(speed.first, speed.last),
         blocker=blocked_by,
         units=lambda: source.job.units,
-        sent_bytes=source.sent_bytes(max(speed.first, speed.last - BYTES_STEPS), speed.last - 1),
+        sent_bytes=None if sent is None else sent * source.job.scale,
         link_limits=link_limits,
     )
 

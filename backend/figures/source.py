@@ -73,6 +73,8 @@ class Source:
         while until and number > 1:
             number -= 1
             one = Source(self._session, self.job.id, number)
+            if one.last_step() < 0:  # it was over before its first step
+                continue
             found.append((one, until))
             until = min(until, one.resumed_step() or 0)
         return found
@@ -131,6 +133,12 @@ class Source:
             StepRow.attempt_id == self.attempt, StepRow.step == step
         )
         return int(self._session.scalar(last) or 0)
+
+    def ended_until(self, step: int) -> int:
+        """When the last of the steps up to `step` that were recorded ended, in ns; 0 where none did. A gang that is
+        killed may have lost the newest ones."""
+        steps = (StepRow.attempt_id == self.attempt, StepRow.step <= step)
+        return int(self._session.scalar(select(func.max(StepRow.end_ns)).where(*steps)) or 0)
 
     def speed_ups(self, newest: int | None = None) -> list[SpeedUpRow]:
         """What was stored of its speed-up over its baseline, by step: all of it, or that of so many latest steps."""

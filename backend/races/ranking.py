@@ -17,6 +17,7 @@ others. Where it ran enough blocks with the fastest, the two are compared over t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,8 +53,9 @@ class Standing:
 
     member: int
     rank: int | None
-    """1 for the fastest. Those that cannot be told apart from the fastest have its rank, too. None: it has no place,
-    because it failed in a round, shares too few blocks with the others, or nobody has enough of them."""
+    """1 for the fastest. Those that cannot be told apart from the fastest have its rank, too; likewise with the next
+    one. None: it has no place, because it failed in a round, shares too few blocks with the others, or nobody has
+    enough of them."""
     iteration_ns: float
     """Geometric mean over `over` of the median iteration time."""
     times_fastest: float | None
@@ -124,17 +126,25 @@ def rank(
         steps = [errors.get(one, {}).get(block, 0.0) ** 2 for one in (slow, fast) for block in blocks]
         return _interval(ratios, ERROR / pairs, math.sqrt(sum(steps) / max(1, len(blocks))))
 
+    def certainly_slower(slow: int, fast: int) -> bool:
+        interval = interval_of(slow, fast) if slow != fast else None
+        return interval is not None and certainty(mean[slow] / mean[fast], interval) == "certain"
+
     standings: list[Standing] = []
+    first, leader = 1, order[0]
+    """The place that is shared now, and the fastest of those who have it."""
     for place, member in enumerate(order, start=1):
         ratio = mean[member] / mean[order[0]]
         interval = interval_of(member, order[0]) if place > 1 else None
         measured = baseline in mean and member != baseline
         sure = certainty(ratio, interval) if enough and interval is not None else None
         slower, unsure = sure == "certain", sure == "chance"
+        if slower and certainly_slower(member, leader):
+            first, leader = place, member
         standings.append(
             Standing(
                 member=member,
-                rank=(place if slower else 1) if enough else None,
+                rank=(first if slower else 1) if enough else None,
                 iteration_ns=mean[member],
                 times_fastest=ratio,
                 interval=interval,
@@ -146,9 +156,8 @@ def rank(
                 over=over,
             )
         )
-    level = [standing for standing in standings if standing.rank == 1]
-    if len(level) > 1:
-        standings = [replace(one, tied=one in level) for one in standings]
+    shares = Counter(standing.rank for standing in standings)
+    standings = [replace(one, tied=enough and shares[one.rank] > 1) for one in standings]
     return standings + [
         Standing(
             member=member,

@@ -13,13 +13,17 @@ LEAST, NEWEST = 3, 9
 NO_MATTER = frozenset(
     {"name", "priority", "project", "baseline", "retry", "checkpoint", "telemetry", "duration_s"}
 )
-"""Fields of a specification by which a job takes no other time, or hardly another one."""
+"""Fields of a specification by which a job takes no other time, or hardly another one; of `checkpoint`, all but
+`start`: who begins at another job's step has fewer of its own."""
 
 
 def digest(spec: Mapping[str, Any]) -> str:
     """Of all in a specification that says how long the job takes, as 64 hexadecimal digits: what is trained on what,
     how, with which workers over which network, for how many steps. The seed does not: rounds of a race are alike."""
     kept = {name: value for name, value in spec.items() if name not in NO_MATTER}
+    checkpoint = spec.get("checkpoint")
+    if isinstance(checkpoint, dict) and checkpoint.get("start") is not None:
+        kept["start"] = checkpoint["start"]
     training = kept.get("training")
     if isinstance(training, dict):
         kept["training"] = {name: value for name, value in training.items() if name != "seed"}

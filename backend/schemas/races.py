@@ -66,8 +66,9 @@ class Standing(Schema):
     """Its place among the race's members, from 0."""
     name: str
     rank: int | None
-    """1: the fastest, and whoever cannot be told apart from it. Null: it has no place, because it failed in a round,
-    has no figures, or too few rounds that the others ran, too; `remark` says why."""
+    """1: the fastest, and whoever cannot be told apart from it; the next place has the next one, and whoever cannot be
+    told apart from that, and so on. Null: it has no place, because it failed in a round, has no figures, or too few
+    rounds that the others ran, too; `remark` says why."""
     tied: bool = False
     """Whether others have the same place, because they cannot be told apart."""
     iteration_ms: float | None

@@ -252,14 +252,14 @@ class Summary(Schema):
     speed_up: SpeedUp | None
     """Null: no baseline."""
     convergence_speed_up: float | None
-    """The baseline's time to the target accuracy over this job's. Null: one of them has not reached it, or `speed_up`
-    refuses the comparison and says why."""
+    """The baseline's `time_to_target_s` over this job's. Null: one of them has none, or `speed_up` refuses the
+    comparison and says why."""
     wire_bytes_per_step: int | None
     """Declared by the plan: payload over all links, at true sizes where a rehearsal's are scaled."""
     counted_bytes_per_step: int | None
-    """Where the plan declares none, as for `ddp`: what the kernel counted as sent on the job's own links, headers
-    included, at true sizes where a rehearsal's are scaled. Null: the plan declares them, or the job has no links of its
-    own (it runs outside of a lab)."""
+    """Where the plan declares none, as for `ddp`: what the kernel counted as sent on the job's own links, at true sizes
+    where a rehearsal's are scaled: of a lab's hosts with headers, elsewhere what PyTorch's sockets carried. Null: the
+    plan declares them, or nothing was counted."""
     rate_bps: int | None
     """Software-limited rate. Null: not limited."""
     loss: float | None
@@ -269,7 +269,9 @@ class Summary(Schema):
     Null where all workers hold the same in every step."""
     target_accuracy: float | None
     time_to_target_s: float | None
-    """From the start of the first step until the test accuracy reached the target."""
+    """How long the job had trained when the test accuracy reached the target: from the start of the first step on, with
+    all attempts whose steps this one rests on, without the time between them. Null: it has not reached it, or the job
+    begins with another job's checkpoint, whose time is not its own."""
     duration_s: float | None
-    """From the first step's start to the last step's end."""
+    """Of this attempt, from its first step's start to its last step's end."""
     revision: int

@@ -25,6 +25,8 @@ from engine.telemetry.definitions import WARM_UP_STEPS
 
 REMEMBERED = 8_192
 ACCURACY = "test_accuracy"
+APART = 1.05
+"""See `Progress.apart`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +58,9 @@ class Progress:
     @property
     def apart(self) -> bool:
         """Whether one worker computes longest and another one waits longest, so that the two do not add up to any
-        worker's iteration."""
+        worker's iteration; where they nearly do, that is chance."""
         whole = (self.exposed_ns or 0.0) + (self.compute_ns or 0.0)
-        return self.exposed_rank != self.compute_rank and whole > (self.iteration_ns or math.inf)
+        return self.exposed_rank != self.compute_rank and whole > APART * (self.iteration_ns or math.inf)
 
 
 class ProgressReader:

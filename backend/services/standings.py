@@ -23,6 +23,7 @@ from backend.races.order import Run
 from backend.races.spec import RaceSpec, labels
 from backend.schemas import races as schema
 from backend.schemas.telemetry import Processors as ShownProcessors
+from backend.services.crowded import crowded
 from backend.services.remarks import Happened, beside_fastest, remark, was_cancelled
 from backend.services.remember import Remembered
 from backend.services.suggestions import LargestLayer
@@ -116,13 +117,7 @@ class Standings:
             beside=spec.beside,
             state=course.state,
             remarks=remarks,
-            crowded=any(
-                one.limit is not None
-                and one.limit.crowded
-                and one.processors is not None
-                and one.processors.busy >= limits.PROCESSORS
-                for one in standings
-            ),
+            crowded=any(map(crowded, standings)),
         )
         return schema.Ranking(
             condition=condition.text,

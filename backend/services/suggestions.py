@@ -6,8 +6,8 @@ MOST of them:
 1. Who has not raced, in this race while it runs, and afterwards in another one with all its members: p3, where workers
    wait and one layer holds much of the model, because then small layers wait behind a large one; p3+late-multiply,
    where p3 has raced, the port still limits the fastest, and that layer is fully connected.
-2. Where the processors of this machine limit a member, so that the ranking is this machine's: the same on a quieter
-   machine, where others than the job took most of them; else a rehearsal.
+2. Where this machine's processors were full, and others than the job had most of them: the same while nothing else
+   runs; else, where they limit a member, so that the ranking is this machine's: a rehearsal.
 3. More rounds, where the race has ended and the two fastest differ, but it may be chance.
 4. Another rate: where the order of two members changes between two rates, the rate at which they should meet, unless
    it lies close to one of them or has been raced; else, where the port limits the fastest at the race's highest rate, a
@@ -24,6 +24,7 @@ from backend.races.spec import FEWEST_ROUNDS, MOST_ROUNDS, MemberSpec, RaceSpec
 from backend.rounding import SPEED_UP, counted
 from backend.schemas.races import Condition, Ranking, Standing, Suggestion
 from backend.services.crossings import Crossing, said
+from backend.services.crowded import crowded
 from engine.plan.units_of_measure import parse_rate
 from engine.telemetry.comparison import SMALLEST
 
@@ -121,26 +122,24 @@ def _with(strategy: str, reason: str, *, ended: bool) -> Suggestion:
 
 def _machine(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
     """A rehearsal computes nothing, so that all processors are there for what travels."""
-    for where, standing in ((one, standing) for one in rankings for standing in one.standings):
-        if standing.limit is not None and standing.limit.kind == "processors":
-            reason = f"{standing.name} is limited by this machine ({standing.limit.sentence})"
-            if standing.limit.crowded:
-                everywhere = all(any(map(_crowded, one.standings)) for one in rankings)
-                return Suggestion(
-                    text=f"Race again{'' if everywhere else _at(where)} while nothing else runs here",
-                    reason=reason,
-                    rounds=spec.rounds,
-                    condition=None if everywhere else _condition(where, rankings),
-                )
-            if spec.job.fidelity != "rehearse":
-                return Suggestion(
-                    text="Rehearse it: computation is waited for", reason=reason, fidelity="rehearse"
-                )
+    standings = [(one, standing) for one in rankings for standing in one.standings]
+    for where, standing in standings:
+        if crowded(standing) and standing.limit is not None:
+            everywhere = all(any(map(crowded, one.standings)) for one in rankings)
+            return Suggestion(
+                text=f"Race again{'' if everywhere else _at(where)} while nothing else runs here",
+                reason=f"other programs had most of this machine's processors ({standing.limit.sentence})",
+                rounds=spec.rounds,
+                condition=None if everywhere else _condition(where, rankings),
+            )
+    for _, standing in standings:
+        limit = standing.limit
+        if limit is not None and limit.kind == "processors" and spec.job.fidelity != "rehearse":
+            reason = f"{standing.name} is limited by this machine ({limit.sentence})"
+            return Suggestion(
+                text="Rehearse it: computation is waited for", reason=reason, fidelity="rehearse"
+            )
     return None
-
-
-def _crowded(standing: Standing) -> bool:
-    return standing.limit is not None and standing.limit.crowded
 
 
 def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
@@ -162,7 +161,7 @@ def _rounds(spec: RaceSpec, rankings: Sequence[Ranking]) -> Suggestion | None:
                 f"{first.name} is {SPEED_UP.format(second.times_fastest)} as fast as {second.name}, which may "
                 f"be chance after {second.rounds} round{'s' * (second.rounds != 1)}"
             )
-            text = f"Race {counted(more - second.rounds, 'more round')}{_at(one)}, {more} in all"
+            text = f"Race again in {counted(more, 'round')}{_at(one)}"
             return Suggestion(text=text, reason=reason, rounds=more, condition=_condition(one, rankings))
     return None
 

@@ -63,7 +63,8 @@ def verdict(
     compared = [one for one in ranked if one.times_fastest is not None]
     first = _said(ranked, compared, names, rounds, cause, state)
     if crowded and any(one.unsure for one in compared) and not any(one.significant for one in compared):
-        said = f"No order is certain{_yet(state)}: other programs fill this machine's processors"
+        fill = "fill" if state == "running" else "filled"
+        said = f"No order is certain{_yet(state)}: other programs {fill} this machine's processors"
         first = Verdict(headline=said, rest=f". {first.sentence}")
     parts = [first.rest]
     parts += [f"{names[member]} {text}" for member, text in sorted((remarks or {}).items())]

@@ -10,7 +10,7 @@ _NUMBER = r" *([0-9]{1,15}(?:\.[0-9]{1,15})?) *"
 _DURATION = re.compile(_NUMBER + "(us|ms|s) *")
 _NANOSECONDS = {"us": 10**3, "ms": 10**6, "s": 10**9}
 _BYTES = re.compile(_NUMBER + "(?:([kKMGT])(i?)B|B)? *")
-_RATE = re.compile(_NUMBER + "([kKMGT]?)(?:bit(?:/s)?|bps) *")
+_RATE = re.compile(_NUMBER + "([kKmMgGtT]?)(?:[bB][iI][tT](?:/s)?|bps) *")
 _LONGEST = 60
 """Characters of a rate or a time as it is written."""
 LARGEST = 2**31 - 1
@@ -24,9 +24,10 @@ _BINARY = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 
 
 def parse_rate(text: str, field: str) -> int:
-    """Bits per second of `300Mbit`, `10 Gbit/s`, `1.5Gbps` (decimal prefixes, as network equipment counts)."""
+    """Bits per second of `300Mbit`, `10 Gbit/s`, `1.5Gbps` (decimal prefixes, as network equipment counts).
+    Nobody means thousandths of a bit by `100 mbit`; `MBps` would be bytes."""
     match = _written(_RATE, text)
-    value = float(match[1]) * _FACTOR[match[2]] if match else 0
+    value = float(match[1]) * _FACTOR[match[2].upper()] if match else 0
     if not LEAST_RATE_BPS <= value <= 10**14:
         raise UserError(
             field, text, "is not a rate from 1 kbit/s to 100 Tbit/s", "Write it as 300Mbit or 10Gbit"

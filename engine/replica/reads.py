@@ -8,6 +8,7 @@ the layer waits before the next forward pass begins.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -66,6 +67,8 @@ class Reads:
         """One has been."""
         self._watching: set[str] = set()
         """Parameters whose gradient is final and has not left, whose gate is closed only to see who reads them."""
+        self._looks: Counter[str] = Counter()
+        """By layer: backward passes in which it was. Averages may be hundreds of steps apart."""
         self.before_forward: dict[str, Layer] = {}
         """By parameter: layers that the next forward pass may read without the gate's knowing."""
         self._late: dict[int, bool] = {}
@@ -87,10 +90,12 @@ class Reads:
     def may_be_read(self, layer: Layer) -> bool:
         """Whether somebody in backward may still look at what the layer's parameters are, whose gradients are final.
         While that is not known, it shows from now on."""
-        if not self.expected_in_backward:
+        if self._seen:
+            return True
+        if self._looks[layer.name] >= _WATCHED:
             return self.shared(layer)
-        if not self._seen:
-            self._watching.update(n for n in layer.parameters if self._gate.close(self._parameters[n]))
+        self._looks[layer.name] += 1
+        self._watching.update(n for n in layer.parameters if self._gate.close(self._parameters[n]))
         return True
 
     def begin_backward(self) -> None:
@@ -196,8 +201,8 @@ class Reads:
         self._seen = True
         if not self._memory.landing.hold(name, self._units_of[name]) or self._lost(layer):
             self._refuse(
-                f"{name} was read in backward when it had been updated already: in the first {_WATCHED} steps nobody"
-                " read a parameter there whose gradient had left"
+                f"{name} was read in backward when it had been updated already: in the first {_WATCHED} passes in"
+                " which that showed nobody read a parameter there whose gradient had left"
             )
         self.in_backward.add(name)
         self.before_forward[name] = layer  # a view of it may have been kept

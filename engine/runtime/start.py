@@ -11,6 +11,7 @@ worker its buffers. On an error there is no such file; it is the last line on st
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +25,7 @@ from engine.plan.checkpoint_rules import check_fits
 from engine.runtime.export import SavedCut
 
 _FIELD = "checkpoint.start"
+_BESIDE = "start-"
 
 
 def put_together(launch: Launch) -> None:
@@ -43,7 +45,9 @@ def put_together(launch: Launch) -> None:
             f"{_FIELD}.step", step, rule, "Name another one, or let that job keep more"
         ) from error
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as beside:
+    for left in folder.glob(f"{_BESIDE}*"):  # by an attempt that was stopped meanwhile
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_BESIDE, dir=folder) as beside:
         written = parts.write(whole, Path(beside) / START)
         (Path(beside) / START).replace(folder / START)
     say(folder, step, written)

@@ -325,8 +325,9 @@ DEFINITIONS: Mapping[str, str] = {
     ),
     "speed-up": (
         "this job's throughput over its baseline's at equal global batch (strong scaling) or equal batch per "
-        "worker (weak scaling), with equal devices and threads, one job at a time, warm-up left out; its interval "
-        "covers the true value in 95 of 100 cases"
+        "worker (weak scaling), with equal devices and threads, one job at a time, warm-up left out; its 95 % "
+        "interval says how far the steps of these two runs scatter, not how far two runs of one job lie apart: a race "
+        "runs each in several rounds, and its intervals are over these"
     ),
     "staleness": (
         "of a worker's contribution to a unit: how many updates the unit has seen between the version that the "

@@ -125,18 +125,22 @@ def test_an_attempt_says_which_workers_it_went_on_without(
 def test_an_attempt_says_from_which_step_it_goes_on_and_its_loss_has_each_step_once(
     api: TestClient, run: Posted, tmp_path: Path
 ) -> None:
-    """The third attempt goes on from a checkpoint that the first has made: that of the second was damaged. What it took
-    to get there counts."""
+    """The fourth attempt goes on from a checkpoint that the first has made: that of the second was damaged, and the
+    third was over before its first step. What it took to get there counts."""
     job_id = submit(api, "goes on", training=TARGET)["id"]
-    for number, (first, accuracy) in enumerate([(0, {8: 0.5, 12: 0.1}), (12, {}), (8, {16: 0.75})], start=1):
+    attempts: list[tuple[int | None, dict[int, float]]] = [
+        (0, {8: 0.5, 12: 0.1}), (12, {}), (None, {}), (8, {16: 0.75}),
+    ]  # fmt: skip
+    for number, (first, accuracy) in enumerate(attempts, start=1):
         going = start_attempt(api, job_id, tmp_path / str(number))
-        record_steps(going, first=first, before=accuracy)
-        going.post_all(api)
-        if number < 3:
+        if first is not None:
+            record_steps(going, first=first, before=accuracy)
+            going.post_all(api)
+        if number < len(attempts):
             fail_attempt(api, going)
     end_attempt(api, going)
-    attempts = api.get(f"/api/v1/jobs/{job_id}").json()["attempts"]
-    assert [one["resumed_step"] for one in attempts] == [None, 12, 8]
+    shown = api.get(f"/api/v1/jobs/{job_id}").json()["attempts"]
+    assert [one["resumed_step"] for one in shown] == [None, 12, None, 8]
     earlier = api.get(f"/api/v1/jobs/{run.job_id}").json()["attempts"]
     assert [one["resumed_step"] for one in earlier] == [None, None]
     loss, _, measured = get(api, going, "figures/loss")["data"]

@@ -59,7 +59,7 @@ A, B = contender("a", 10, {0: 1}), contender("b", 20, {0: 9})
         ),
         (  # it waits nearly as long, for another layer
             [contender("a", 10, {1: 5}), B],
-            "In one run of each, a finishes a step 2.00x sooner than b: it waits 4 ms less in all",
+            "In one run of each, a finishes a step 2.00x sooner than b: a worker waits 4 ms less per step on average",
         ),
         ([contender("a", 10, {1: 8.5}), B], "In one run of each, a finishes a step 2.00x sooner than b"),
         (

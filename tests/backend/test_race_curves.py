@@ -16,6 +16,7 @@ from backend.figures.request import THEMES, FigureRequest
 from backend.races.ranking import around
 from backend.races.spec import RaceSpec
 from backend.schemas.races import Condition, Limit, Ranking, Standing, Suggestion
+from backend.schemas.telemetry import Processors
 from backend.services.crossings import crossings
 from backend.services.curves import curves
 from backend.services.errors import Conflict
@@ -250,6 +251,10 @@ def test_factors_are_suggested_where_p3_has_raced() -> None:
     assert next_of(both, [ranking({}, {"p3": 20.0, "p3+late-multiply": 10.0}, limit=PORT)], FC6) == []
 
 
+def busy(standing: Standing) -> Standing:
+    return standing.model_copy(update={"processors": Processors(busy=0.97, own=0.2)})
+
+
 def test_a_rehearsal_is_suggested_where_processors_limit() -> None:
     spec = race("p3", "ddp")
     full = [ranking({}, {"p3": 10.0, "ddp": 20.0}, limit=FULL)]
@@ -259,6 +264,7 @@ def test_a_rehearsal_is_suggested_where_processors_limit() -> None:
         "training": {"steps": 9}, "fidelity": "rehearse"}, "members": [{"strategy": "p3"}]})  # fmt: skip
     assert next_of(job, full) == []
     crowded = [ranking({}, {"p3": 10.0, "ddp": 20.0}, limit=FULL.model_copy(update={"crowded": True}))]
+    crowded[0] = crowded[0].model_copy(update={"standings": [busy(one) for one in crowded[0].standings]})
     for each in (spec, job):
         (found,) = next_of(each, crowded)
         assert (found.text, found.rounds) == ("Race again while nothing else runs here", 4)
@@ -346,7 +352,7 @@ def test_there_are_at_most_three_and_none_without_figures() -> None:
     found = next_of(spec, everything, FC6)
     assert len(found) == 3
     assert [one.text for one in found] == [
-        "Race again with p3", "Rehearse it: computation is waited for", "Race 5 more rounds at 100Mbit, 8 in all",
+        "Race again with p3", "Rehearse it: computation is waited for", "Race again in 8 rounds at 100Mbit",
     ]  # fmt: skip
     assert (
         next_of(spec, [everything[0].model_copy(update={"standings": [standing(0, "ddp", None, 1.0)]})]) == []

@@ -104,10 +104,14 @@ def test_who_cannot_be_told_apart_says_how_many_rounds_would() -> None:
         "(a is 1.11x as fast, which may be chance: 0.84x to 1.47x)"
     )
     crowded = verdict([first, second], ["a", "b"], 3, lambda fast, slow: None, state="finished", crowded=True)
-    assert crowded.headline == "No order is certain: other programs fill this machine's processors"
+    assert crowded.headline == "No order is certain: other programs filled this machine's processors"
     assert crowded.sentence.startswith(f"{crowded.headline}. Too few to tell after 3 rounds (4 more rounds")
     assert (first.tied, second.tied) == (True, True)
     assert not any(one.tied for one in rank({0: ran[0], 1: dict.fromkeys(ran[0], 200e6)}))
+    behind = rank({0: ran[0], 1: {0: 300e6, 1: 301e6, 2: 300e6}, 2: {0: 299e6, 1: 303e6, 2: 302e6}})
+    assert [(one.rank, one.tied) for one in behind] == [(1, False), (2, True), (2, True)], (
+        "as with the first place"
+    )
     ran[1] = {0: 30e6, 1: 290e6, 2: 119e6}
     (_, wild) = rank(ran)
     assert (wild.unsure, wild.missing) == (True, None)

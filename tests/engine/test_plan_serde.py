@@ -225,13 +225,17 @@ def test_broken_text_and_files_name_what_was_read(tmp_path: Path) -> None:
         ("64kbit", 64e3),
         ("64Kbit", 64e3),
         ("5000bit", 5e3),
+        ("100 mbit", 100e6),
+        ("250MBit/s", 250e6),
     ],
 )
 def test_rates_are_read_as_people_write_them(text: str, bps: float) -> None:
     assert parse_rate(text, "rate") == bps
 
 
-@pytest.mark.parametrize("text", ["", "300", "300MB", "-3Mbit", "1e3Mbit", "0Mbit", "Mbit", "3 Mbit fast"])
+@pytest.mark.parametrize(
+    "text", ["", "300", "300MB", "300MBps", "-3Mbit", "1e3Mbit", "0Mbit", "Mbit", "3 Mbit fast"]
+)
 def test_other_rates_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="Write it as 300Mbit or 10Gbit"):
         parse_rate(text, "network.rate")

@@ -134,6 +134,13 @@ def test_what_backward_reads_is_what_forward_saw(strategy: str, how: str, when: 
     holds("reads:in_backward", strategy, 2, tmp_path, how=how, when=when)
 
 
+def test_who_reads_in_backward_is_seen_before_an_average_that_is_due_late(tmp_path: Path) -> None:
+    """Passes after which nothing leaves show nothing."""
+    plain = to_plain(spec_of("reads:in_backward", "parameter-averaging", 2, how="module_hook"))
+    plain["strategy"]["options"] = {"period": 12}
+    succeed(from_plain(JobSpec, plain), tmp_path)
+
+
 @pytest.mark.parametrize("strategy", ["p3", "parameter-server-deferred"])
 def test_what_backward_reads_late_is_what_forward_saw_or_refused(strategy: str, tmp_path: Path) -> None:
     """A server's answer may have been received in place before anybody read the parameter in backward."""

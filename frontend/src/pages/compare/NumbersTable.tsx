@@ -6,7 +6,7 @@ import { TakeTable } from "../../components/TakeTable";
 import { Tip } from "../../components/Tip";
 import { compareCsv } from "../../lib/compareCsv";
 import { caveats, compareRows } from "../../lib/compareRows";
-import { SPEED_WORDS } from "../../lib/speedWords";
+import { INTERVAL_WORDS, SPEED_WORDS } from "../../lib/speedWords";
 
 // Two jobs fit on a phone.
 const LABEL_PX = 92;
@@ -32,7 +32,7 @@ export function NumbersTable({ jobs, summaries, onJobs }: Props) {
         </Title>
         <Text size="xs" c="dimmed">
           {SPEED_WORDS}
-          {jobs.length > 1 && `; speed-up is over ${baseline?.name}`}
+          {jobs.length > 1 && `; speed-up is over ${baseline?.name}, ${INTERVAL_WORDS}`}
         </Text>
       </Group>
       <TakeTable file="compare numbers" rows={() => compareCsv(jobs, summaries)}>
