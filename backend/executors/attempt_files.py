@@ -19,6 +19,9 @@ from typing import Protocol
 from engine.checkpoint.store import Kept
 from engine.telemetry.uploader import UploadEnd
 
+DRAINS_AT_ONCE = 8
+"""Spools that one server sends at a time."""
+
 
 class FilesAwayError(RuntimeError):
     """The machine that has an attempt's files is out of reach for now; they are not lost."""

@@ -16,6 +16,7 @@ from socket import create_connection
 from threading import Lock, Thread
 from typing import Any
 
+from backend.executors.attempt_files import DRAINS_AT_ONCE
 from backend.executors.base import LaunchError
 from backend.executors.ray_gang import NAMESPACE, Spot
 from backend.executors.ray_node import Node
@@ -33,7 +34,8 @@ SILENT_S = 10.0
 """How long the head may take to answer such a look."""
 AGAIN_S = 10.0
 """How long nobody tries to connect where it has just failed."""
-
+KEEPER_AT_ONCE = DRAINS_AT_ONCE + 4
+"""Questions that a node's keeper answers at a time: those for files do not wait until spools are sent."""
 
 logger = logging.getLogger(__name__)
 
@@ -87,15 +89,19 @@ class RayCluster:
             self._lock.release()
 
     def outage(self) -> str | None:
-        """Why nothing can be launched now, as far as is known; None: something can. Waits for nothing: what it answers
-        is at most LOOK_S and as long as a look takes old, where it is asked again and again."""
+        """Why nothing can be launched now, as far as is known; None: something can. Waits for nothing: what was seen
+        counts for LOOK_S and as long as a look may take, and after that nothing is known."""
         with self._look:
             now = time.monotonic()
             if self._looks is None and now >= self._looked + LOOK_S:
                 self._looks = now
                 Thread(target=self._see, name="ray-look", daemon=True).start()
             silent = self._looks is not None and now > self._looks + SILENT_S
-            return self._trouble or (f"the head of {self._called} does not answer" if silent else None)
+            if self._trouble is None and silent:
+                return f"the head of {self._called} does not answer"
+            if self._trouble is None and now > self._looked + LOOK_S + SILENT_S:
+                return f"this server is looking whether {self._called} is still there"
+            return self._trouble
 
     def _see(self) -> None:
         trouble = None
@@ -168,7 +174,7 @@ class RayCluster:
         if node is None:
             raise AwayError("the Ray cluster has no node with this address now")
         strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        return self._actor(f"files-{node['NodeID']}", strategy, max_concurrency=4)
+        return self._actor(f"files-{node['NodeID']}", strategy, max_concurrency=KEEPER_AT_ONCE)
 
     def _actor(self, name: str, strategy: Any, **options: Any) -> Any:
         made = self.ray.remote(self._node).options(

@@ -21,7 +21,7 @@ from backend.executors import files, process
 from backend.executors.base import NO_SECRETS, Ended, Executor, Handle, Ingest, LaunchError, Running
 from backend.executors.ray_cluster import AwayError, RayCluster
 from backend.executors.ray_files import RayFiles
-from backend.executors.ray_gang import NAME, Host, RayGang, group_of
+from backend.executors.ray_gang import NAME, RECORD, Host, RayGang
 from backend.executors.ray_launch import check, place, start
 from backend.executors.ray_node import Node, Report
 from backend.executors.ray_verdict import Said, must_stop, over, running, verdict
@@ -31,6 +31,8 @@ from engine.launch import Launch
 
 GIVE_UP_S = 20.0
 """How long the nodes of an attempt that was not launched whole may take to end what they have started."""
+AGAIN_S = 5.0
+"""After how long it is tried again to end an attempt that could not be ended."""
 ASK_S = 1.0
 """How long one look waits for answers; who has not answered is asked nothing else meanwhile."""
 FOLLOW_S = 5.0
@@ -81,8 +83,8 @@ class RayExecutor(Executor):
     def _beside(self, gang: RayGang, work: Callable[[], None]) -> None:
         """Do what takes seconds on a thread of its own: until then the attempt starts, whoever asks."""
         thread = threading.Thread(target=work, name=f"launch {gang.group}", daemon=True)
-        self._launching[gang.group] = thread
         thread.start()
+        self._launching[gang.group] = thread
 
     def _launch(self, gang: RayGang, launch: Launch, ingest: Ingest, secrets: Mapping[str, str]) -> None:
         directory = Path(gang.directory)
@@ -97,47 +99,85 @@ class RayExecutor(Executor):
             wanted()
             start(self._cluster, gang, launch, ingest, secrets, wanted)
             replace(gang, launched=True).write()
-            if files.stop_requested(directory):
-                self._tell(gang, "stop", False)
         except Exception as error:
             if not isinstance(error, (LaunchError, UserError, OSError, AwayError)):
                 logger.exception("%s could not be launched", directory)
                 error = RuntimeError(f"{type(error).__name__}: {error}")
             self._give_up(gang, Reason.LAUNCH_FAILED, f"cannot launch on the Ray cluster: {error}")
+            return
+        if files.stop_requested(directory):  # by somebody who knew of no nodes yet
+            try:
+                self._tell(gang, "stop", False)
+            except Exception:  # whatever it is: it is launched, and whoever asked for the stop insists
+                logger.exception("the nodes of %s are not told to stop", directory)
+
+    def _launches(self, gang: RayGang) -> bool:
+        """Whether somebody still launches an attempt that is not launched whole, or gives it up."""
+        if (thread := self._launching.get(gang.group)) is not None:
+            return thread.is_alive()
+        directory = Path(gang.directory)
+        launches = files.claimed_by(directory)
+        return RayGang.read(directory) is not None and launches is not None and process.is_alive(launches)
+
+    def _break_off(self, planned: RayGang) -> None:
+        """Give up an attempt that nobody launches any more, and one of which nothing is written down."""
+        directory = Path(planned.directory)
+        if files.read_end(directory) is not None:  # somebody had just written it
+            return
+        gang = RayGang.read(directory)
+        if gang is None:
+            reason = Reason.DIRECTORY_LOST
+            message = f"{directory / RECORD} vanished, or cannot be read. {reason.remedy}"
+            self._give_up(planned, reason, message)
+        elif not gang.launched:  # else somebody had just done it
+            self._give_up(gang, Reason.LAUNCH_INTERRUPTED, Reason.LAUNCH_INTERRUPTED.summary)
 
     def _give_up(self, gang: RayGang, reason: Reason, message: str) -> None:
-        """End what runs of an attempt that was not launched whole, and write down that it has ended."""
-        while self._cluster.outage() is not None:  # until then nobody knows what runs
-            time.sleep(ASK_S)
-        deadline = time.monotonic() + GIVE_UP_S
+        """End what runs of an attempt that was not launched whole, and write down that it has ended, but only once it
+        has: what keeps it from its end is tried again, however often."""
+        directory = Path(gang.directory)
+        self._wait_for_cluster()
         try:
+            deadline = time.monotonic() + GIVE_UP_S
             self._tell(gang, "stop", True)
             while not over(self._look(gang)) and time.monotonic() < deadline:
                 time.sleep(ASK_S / 10)
-            self._cluster.release(gang.group, [host.actor for host in gang.hosts])
-        except (
-            Exception
-        ) as error:  # whatever it is: the attempt has to end, and who is left ends with its actor
-            logger.warning("what was reserved for %s could not be given back: %r", gang.directory, error)
-        cancelled = files.stop_requested(Path(gang.directory))
-        end = Ended(
-            status="cancelled" if cancelled else "failed",
-            reason=Reason.CANCELLED if cancelled else reason,
-            message=Reason.CANCELLED.summary if cancelled else message,
-            ended_unix_ns=time.time_ns(),
-        )
-        files.insist(lambda: files.write_end(Path(gang.directory), end))
+        except Exception as error:  # whatever it is: who is left ends with its actor
+            logger.warning(
+                "not all nodes of %s have ended by themselves what they started: %r", directory, error
+            )
+        while True:
+            self._wait_for_cluster()
+            try:
+                self._cluster.release(gang.group, [host.actor for host in gang.hosts])
+                cancelled = files.stop_requested(directory)
+                end = Ended(
+                    status="cancelled" if cancelled else "failed",
+                    reason=Reason.CANCELLED if cancelled else reason,
+                    message=Reason.CANCELLED.summary if cancelled else message,
+                    ended_unix_ns=time.time_ns(),
+                )
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                files.write_end(directory, end)
+            except Exception as error:  # of Ray's many kinds, or of the disk
+                logger.warning("%s has not ended yet, which is tried again: %r", directory, error)
+                time.sleep(AGAIN_S)
+            else:
+                return
+
+    def _wait_for_cluster(self) -> None:
+        """Until then nobody knows what runs."""
+        while self._cluster.outage() is not None:
+            time.sleep(ASK_S)
 
     def find(self, directory: Path) -> Handle | None:
         with suppress(OSError):  # whoever was about to launch it finds it taken
             directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.mkdir(mode=0o700)
-        if directory.is_dir() and not files.claim(directory, None):
-            gang = RayGang.read(directory) if files.claimed_by(directory) else None
-            if gang is not None:
-                return gang.handle()
-        self._cluster.release(group_of(directory), [])
-        return None
+        # Who launches an attempt takes it before it asks Ray for anything.
+        if not directory.is_dir() or files.claim(directory, None) or files.claimed_by(directory) is None:
+            return None
+        return RayGang.planned(directory.absolute()).handle()
 
     def outage(self) -> str | None:
         return self._cluster.outage()
@@ -152,27 +192,30 @@ class RayExecutor(Executor):
             self._forget(gang)
             return end
         if not gang.launched:
-            launches = files.claimed_by(directory)
-            if gang.group not in self._launching and not (launches and process.is_alive(launches)):
-                reason = Reason.LAUNCH_INTERRUPTED
-                self._beside(gang, lambda: self._give_up(gang, reason, reason.summary))
+            if not self._launches(gang):
+                self._beside(gang, lambda: self._break_off(gang))
             return Running(phase="starting")
+        settled, end = files.read_progress(directory)
         if self._cluster.outage() is not None:
-            return running([self._said.get(host.actor) for host in gang.hosts])
-        said = self._look(gang)
-        if must_stop(said):
-            at = self._stop_at.setdefault(gang.group, time.monotonic() + FOLLOW_S)
-            if time.monotonic() >= at:
-                self._tell(gang, "stop", False)
-        if not over(said):
-            return running(said)
-        end = verdict(said, cancelled=files.stop_requested(directory))
-        if (sealed := self._sealed(gang, said)) is None:
-            return Running(phase="stopping", outcome=end.status, reason=end.reason, message=end.message)
-        end = replace(end, sealed=sealed)
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files.write_end(directory, end)
+            return (
+                settled if end is not None else running([self._said.get(host.actor) for host in gang.hosts])
+            )
+        if end is None:
+            said = self._look(gang)
+            if must_stop(said):
+                at = self._stop_at.setdefault(gang.group, time.monotonic() + FOLLOW_S)
+                if time.monotonic() >= at:
+                    self._tell(gang, "stop", False)
+            if not over(said):
+                return running(said)
+            end = verdict(said, cancelled=files.stop_requested(directory))
+            if (sealed := self._sealed(gang, said)) is None:
+                return Running(phase="stopping", outcome=end.status, reason=end.reason, message=end.message)
+            end = replace(end, sealed=sealed)
+            files.write_progress(directory, end)  # with its actors goes what they know of it
+        # An error is raised: the attempt has not ended while Ray keeps its actors and its room, and is asked again.
         self._cluster.release(gang.group, [host.actor for host in gang.hosts])
+        files.write_end(directory, end)
         self._forget(gang)
         return end
 
@@ -191,8 +234,12 @@ class RayExecutor(Executor):
         gang = RayGang.of(handle)
         directory = Path(gang.directory)
         if files.read_end(directory) is None:
-            files.request_stop(directory)
-            self._tell(gang, "stop", force)
+            try:
+                files.request_stop(directory)
+            except OSError as error:  # its directory vanished: then it is ended anyway
+                logger.warning("the attempt is not told that it was cancelled: %s", error)
+            if self._cluster.outage() is None:
+                self._tell(gang, "stop", force)
 
     def _look(self, gang: RayGang) -> list[Said]:
         """What is known of each node's parties, after asking those that have not ended. One that has not answered since
@@ -239,9 +286,10 @@ class RayExecutor(Executor):
         first = self._actor(gang.hosts[0])
         if first is None:
             return False
-        if gang.group not in self._asked:
+        again = gang.group in self._asked
+        if not again:
             self._asked[gang.group] = first.seal.remote(gang.place, last)
-        if not self._cluster.ready([self._asked[gang.group]], ASK_S):
+        if not self._cluster.ready([self._asked[gang.group]], 0 if again else ASK_S):
             return None
         try:
             outcome = self._cluster.answer(self._asked.pop(gang.group), ASK_S)
@@ -253,9 +301,7 @@ class RayExecutor(Executor):
         return outcome is not None and outcome.sealed
 
     def _tell(self, gang: RayGang, method: str, *arguments: Any) -> list[Any]:
-        """Ask every node that runs something; waits for nobody."""
-        if self._cluster.outage() is not None:
-            return []
+        """Ask every node that runs something; waits for nobody. The caller has asked whether the cluster is there."""
         found = [self._actor(host) for host in gang.hosts]
         return [getattr(actor, method).remote(*arguments) for actor in found if actor is not None]
 

@@ -99,8 +99,7 @@ class RayFiles(AttemptFiles):
             self._directory.parent.rmdir()
 
     def checkpoints(self) -> list[Kept]:
-        found: list[Kept] | None = self._found("checkpoints")  # a job with some is refused so far
-        return found or []
+        return []  # a job with some is refused so far
 
     def ended_steps(self) -> int | None:
         found: int | None = self._found("ended_steps")

@@ -18,7 +18,7 @@ NAMESPACE = "trainyard"
 """Of Ray's: everything of ours is in it."""
 RECORD = "ray.json"
 """In the attempt's directory at the server: the handle's words and where it runs. Nothing else of the attempt is there
-but how it ended."""
+but who launched it, what it was asked to do, and how it ended."""
 _HANDLE = ("directory", "namespace", "group", "place")
 
 
@@ -90,7 +90,7 @@ class RayGang:
 
     @classmethod
     def read(cls, directory: Path) -> RayGang | None:
-        """The one that the server wrote down; None where nothing was launched."""
+        """The one that the server wrote down; None where nothing was launched, or what is there cannot be read."""
         found = files.read(directory / RECORD)
         return None if found is None else from_plain(cls, found)
 

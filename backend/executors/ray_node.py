@@ -29,7 +29,7 @@ from engine.telemetry.uploader import UploadEnd, Uploader
 
 FOLDER = "TRAINYARD_NODE_DIR"
 """The variable of a node's environment that says where attempts' files lie on it."""
-_QUESTIONS = frozenset({"there", "size", "read", "write", "remove", "checkpoints", "ended_steps"})
+_QUESTIONS = frozenset({"there", "size", "read", "write", "remove", "ended_steps"})
 """Of `AttemptFiles`, that a server asks."""
 _MOST_BYTES = 100_000
 _SEAL_S = 10.0

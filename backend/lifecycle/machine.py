@@ -54,8 +54,8 @@ ATTEMPT: Table = MappingProxyType(
         (State.PREEMPTING, Event.REQUEUED): State.PREEMPTED,
     }
 )
-"""An attempt's transitions. It is made when its job is placed and never queues: where nothing ran, or the job is
-tried again, the attempt ends and the job queues for another one."""
+"""An attempt's transitions. It is made when its job is placed and never queues: where its launch was broken off, or
+the job is tried again, the attempt ends and the job queues for another one."""
 
 _TO_RUN = {State.PLACING: (Event.LAUNCHED, Event.BEGAN), State.STARTING: (Event.BEGAN,)}
 """What has to happen before a job runs."""

@@ -100,7 +100,8 @@ _TEXTS: dict[Reason, tuple[str, str]] = {
         "The message says what failed; check the data directory's space and permissions.",
     ),
     Reason.LAUNCH_INTERRUPTED: (
-        "The server went down before it started; nothing ran, and the job queued again.",
+        "It was broken off before it was launched whole, as when the server goes down; what had started was ended, and "
+        "the job queued again.",
         "",
     ),
     Reason.TERMINATED: (

@@ -43,7 +43,7 @@ class Event(StrEnum):
     LAUNCHED = "launched"
     """The executor started its supervisor."""
     INTERRUPTED = "interrupted"
-    """The server went down between placing and launching: nothing ran, the job queues again."""
+    """Its launch was broken off, as when the server goes down: nothing of it runs, and the job queues again."""
     BEGAN = "began"
     """All processes of the gang are up."""
     CANCEL = "cancel"

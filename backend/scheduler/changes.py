@@ -119,8 +119,8 @@ def launched(session: Session, attempt_id: int, handle: Handle) -> None:
 
 
 def interrupted(session: Session, attempt_id: int) -> None:
-    """Nothing of the attempt ran: the job queues again, or ends where it was cancelled meanwhile or where
-    this happened `INTERRUPTIONS` times."""
+    """The attempt was not launched whole, and nothing of it runs: the job queues again, or ends where it was cancelled
+    meanwhile or where this happened `INTERRUPTIONS` times."""
     attempt = session.get_one(Attempt, attempt_id)
     job = attempt.job
     reason = Reason.LAUNCH_INTERRUPTED
@@ -128,7 +128,7 @@ def interrupted(session: Session, attempt_id: int) -> None:
         record.advance(session, job, attempt, Event.INTERRUPTED, reason=reason, message=reason.summary)
         times = sum(other.reason == reason for other in job.attempts)
         if times >= INTERRUPTIONS:
-            message = f"{times} launches were interrupted before anything ran. Look into the server's log"
+            message = f"{times} attempts were broken off before they were launched whole. Look into the server's log"
             record.advance(session, job, None, Event.REFUSED, reason=reason, message=message)
     else:
         record.advance(session, job, attempt, Event.ENDED)

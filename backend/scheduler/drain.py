@@ -13,12 +13,11 @@ import threading
 import time
 from collections import deque
 
-from backend.executors.attempt_files import AttemptFiles, FilesAwayError
+from backend.executors.attempt_files import DRAINS_AT_ONCE, AttemptFiles, FilesAwayError
 
 TIMEOUT_S = 60.0
+"""How long about one spool waits for a machine that does not answer."""
 AGAIN_S = 60.0
-AT_ONCE = 8
-"""Spools that are sent at a time. Who waits for a machine that does not answer does so for about TIMEOUT_S."""
 logger = logging.getLogger(__name__)
 
 
@@ -30,7 +29,7 @@ class Drain:
         self._url = url
         self._queue: queue.SimpleQueue[tuple[float, AttemptFiles]] = queue.SimpleQueue()
         """Each with the moment before which it is not tried."""
-        self._room = threading.Semaphore(AT_ONCE)
+        self._room = threading.Semaphore(DRAINS_AT_ONCE)
         self._thread = threading.Thread(target=self._loop, name="spool-drain", daemon=True)
         self._thread.start()
 

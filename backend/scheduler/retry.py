@@ -27,8 +27,8 @@ def after(
 ) -> Retry | None:
     """The retry that follows when `attempt` failed for `reason`; None: that failure is the job's end.
 
-    Counted are the failures that a retry may cure: a launch that a restart of the server interrupted, where
-    nothing ran, uses up none.
+    Counted are the failures that a retry may cure: a launch that was broken off, as by a restart of the server, uses
+    up none.
     """
     if reason not in CURABLE:
         return None

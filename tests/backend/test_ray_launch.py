@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from backend.executors import process
+from backend.executors import files, process, ray_executor
 from backend.executors.attempt_files import FilesAwayError, Piece
-from backend.executors.base import LaunchError, Running
-from backend.executors.ray_cluster import AwayError, RayCluster
+from backend.executors.base import Ended, LaunchError, Running
+from backend.executors.ray_cluster import LOOK_S, SILENT_S, AwayError, RayCluster
 from backend.executors.ray_executor import ASK_S, RayExecutor
 from backend.executors.ray_files import RayFiles
-from backend.executors.ray_gang import RayGang, Spot
+from backend.executors.ray_gang import RECORD, RayGang, Spot
+from backend.executors.ray_node import Report
 from backend.lifecycle import Reason
 from engine.launch import Launch
 from engine.plan.job import NetworkSpec
@@ -38,6 +42,8 @@ class Slow(RayCluster):
         self.silent: set[str] = set()
         """Addresses of nodes that do not answer."""
         self.released: list[str] = []
+        self.keeps = 0
+        """How many times more it gives nothing back."""
 
     @property
     def ray(self) -> Any:
@@ -67,6 +73,9 @@ class Slow(RayCluster):
         return SimpleNamespace(ask_files=ask)
 
     def release(self, group: str, actors: Sequence[str]) -> None:
+        if self.keeps:
+            self.keeps -= 1
+            raise AwayError("the head does not answer")
         self.released.append(group)
 
 
@@ -136,6 +145,61 @@ def test_a_launch_that_a_servers_end_broke_off_is_given_up_by_the_next_one(
     cluster.room.set()
 
 
+def test_a_given_up_launch_has_not_ended_while_its_room_is_not_given_back(
+    executor: RayExecutor, cluster: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def sleep(_seconds: float) -> None:
+        asked.set()
+        go_on.wait()
+
+    monkeypatch.setattr(ray_executor.time, "sleep", sleep)
+    cluster.refuses, cluster.keeps = "there is no room", 2
+    cluster.room.set()
+    handle = executor.launch(trusted(tmp_path), NOWHERE)
+    asked.wait()
+    assert executor.poll(handle) == Running(phase="starting")
+    monkeypatch.undo()
+    monkeypatch.setattr(ray_executor, "AGAIN_S", 0)
+    go_on.set()
+    assert ended(executor, handle).reason == Reason.LAUNCH_FAILED
+    assert (cluster.keeps, cluster.released) == (0, [RayGang.of(handle).group])
+
+
+@pytest.mark.parametrize("lost", ["directory", "record"])
+def test_a_gang_of_which_nothing_is_written_down_any_more_is_ended_and_says_so(
+    executor: RayExecutor, cluster: Slow, tmp_path: Path, lost: str
+) -> None:
+    gang = placed(tmp_path)
+    who = process.identity(os.getpid())
+    assert who is not None
+    assert files.claim(Path(gang.directory), who), "who launched it lives"
+    if lost == "directory":
+        shutil.rmtree(gang.directory)
+        executor.stop(gang.handle())
+    else:
+        (Path(gang.directory) / RECORD).unlink()
+        assert executor.find(Path(gang.directory)) == gang.handle()
+    end = ended(executor, gang.handle())
+    assert (end.status, end.reason) == ("failed", Reason.DIRECTORY_LOST)
+    assert cluster.released == [gang.group]
+    assert on(Slow()).poll(gang.handle()) == end
+
+
+def test_an_end_is_kept_while_ray_keeps_the_room_and_outlives_the_actors(
+    executor: RayExecutor, cluster: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gang = placed(tmp_path)
+    done = Ended(status="succeeded", reason=Reason.COMPLETED, message="it is done", ended_unix_ns=1)
+    monkeypatch.setattr(cluster, "answer", lambda _asked, _timeout_s: Report(state=done))
+    cluster.keeps = 1
+    with pytest.raises(AwayError):
+        executor.poll(gang.handle())
+    assert files.read_end(Path(gang.directory)) is None
+    assert on(Slow()).poll(gang.handle()) == done, "the next server's life"
+
+
 def test_a_node_that_does_not_answer_is_waited_for_once(
     executor: RayExecutor, cluster: Slow, tmp_path: Path
 ) -> None:
@@ -146,20 +210,20 @@ def test_a_node_that_does_not_answer_is_waited_for_once(
     assert cluster.waited == [ASK_S, 0, 0]
 
 
-def nodes_asked(files: RayFiles) -> Iterable[Any]:
-    yield lambda: files.read("logs/worker-0.log", 0, 9)
-    yield files.there
-    yield lambda: files.remove("job")
+def nodes_asked(lying: RayFiles) -> Iterable[Any]:
+    yield lambda: lying.read("logs/worker-0.log", 0, 9)
+    yield lying.there
+    yield lambda: lying.remove("job")
 
 
 def test_files_on_a_node_that_is_away_or_slow_are_out_of_reach_whatever_is_asked(
     cluster: Slow, tmp_path: Path
 ) -> None:
     placed(tmp_path)
-    files = RayFiles(cluster, str(tmp_path / "attempt"))
+    lying = RayFiles(cluster, str(tmp_path / "attempt"))
     for silent in ({"10.0.0.0"}, set[str]()):  # the other one answers, that it has nothing
         cluster.silent = silent
-        for ask in nodes_asked(files):
+        for ask in nodes_asked(lying):
             with pytest.raises(FilesAwayError, match=r"node 10\.0\.0\.0"):
                 ask()
     assert (tmp_path / "attempt").is_dir(), "nothing was removed"
@@ -187,3 +251,7 @@ def test_a_cluster_where_nobody_is_says_so_and_nobody_waits_for_it() -> None:
         _ = cluster.ray
     cluster._see()
     assert cluster.outage() == str(error.value)
+    cluster._trouble, cluster._looks = None, time.monotonic()
+    assert cluster.outage() is None
+    cluster._looked -= LOOK_S + SILENT_S
+    assert "is looking whether" in str(cluster.outage()), "what was seen long ago says nothing of now"
