@@ -63,7 +63,7 @@ export function keptBy(one: Maintenance, all: Maintenance[]): string {
     (other) =>
       other.id !== one.id &&
       hasBegun(other) &&
-      (other.node ?? other.server) === (one.node ?? one.server) &&
+      (isEqual(other.server, one.server) || isEqual(other.node, one.node)) &&
       (one.devices === null ||
         other.devices === null ||
         one.devices.some((id) => other.devices?.includes(id))),
@@ -74,6 +74,10 @@ export function keptBy(one: Maintenance, all: Maintenance[]): string {
         `${devices?.join(", ") ?? "all devices"} since ${new Date(begins_at).toLocaleString()}`,
     )
     .join("; ");
+}
+
+function isEqual(one: string | null, other: string | null): boolean {
+  return one !== null && one === other;
 }
 
 function hasBegun({ begins_at }: Maintenance): boolean {
