@@ -57,13 +57,14 @@ export function outOfUseWords({ begins_at, ends_at, note, who }: Maintenance): s
   return `Out of use ${parts.join(", ")}.`;
 }
 
-/** What else keeps some of its devices out of use: `all devices since 9:07`. Empty: nothing does. */
+/** What else keeps some of its devices out of use: `all devices since 9:07`. Empty: nothing does. A node that is drained
+ * as a whole has one of its servers. */
 export function keptBy(one: Maintenance, all: Maintenance[]): string {
   const others = all.filter(
     (other) =>
       other.id !== one.id &&
       hasBegun(other) &&
-      (isEqual(other.server, one.server) || isEqual(other.node, one.node)) &&
+      (other.server === one.server || (other.node !== null && other.node === one.node)) &&
       (one.devices === null ||
         other.devices === null ||
         one.devices.some((id) => other.devices?.includes(id))),
@@ -74,10 +75,6 @@ export function keptBy(one: Maintenance, all: Maintenance[]): string {
         `${devices?.join(", ") ?? "all devices"} since ${new Date(begins_at).toLocaleString()}`,
     )
     .join("; ");
-}
-
-function isEqual(one: string | null, other: string | null): boolean {
-  return one !== null && one === other;
 }
 
 function hasBegun({ begins_at }: Maintenance): boolean {
