@@ -36,7 +36,7 @@ export function QueueTable({ queue }: { queue: Queue }) {
           has {counted(race.jobs - race.jobs_ended, "job")} that{" "}
           {race.jobs - race.jobs_ended === 1 ? "has" : "have"} not ended.{" "}
           {race.waits
-            ? `It submits none now: it ${race.waits}.`
+            ? `It ${race.waits.replace(/\.$/, "")}.`
             : "It submits each when the one before it has ended, so that they do not all wait here."}
         </Text>
       ))}
