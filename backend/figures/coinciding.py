@@ -19,7 +19,8 @@ LINE_CHARS = 64
 
 
 class Drawn(Protocol):
-    """What of a curve is looked at: its name, and (n) points, ascending in x."""
+    """What of a curve is looked at: its name, and (n) points as they are drawn, ascending in x; what lies above the
+    axis is at its end."""
 
     @property
     def name(self) -> str: ...

@@ -8,7 +8,7 @@ job's first step. A job that goes on from a checkpoint is shown from its beginni
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -133,15 +133,16 @@ def draw(
         return notice(request, revision=revision, text=f"Nothing to compare: {reason}")
     colours = COLOURS[request.theme]
     spans = [_span(one, what) if smoothing is None else smoothing for one in curves]
+    shown = [replace(one, value=_smoothed(one.value, span)) for one, span in zip(curves, spans, strict=True)]
     figure = go.Figure()
-    for index, one in enumerate(curves):
+    for index, one in enumerate(shown):
         if not len(one.x):
             continue
         dash = DASHES[index // len(colours.series) % len(DASHES)]
         figure.add_trace(
             go.Scatter(
                 x=one.x,
-                y=_smoothed(one.value, spans[index]),
+                y=one.value,
                 mode="lines+markers" if what == "accuracy" else "lines",
                 name=as_text(one.name),
                 line={"width": 2.2, "color": colours.series[index % len(colours.series)], "dash": dash},
@@ -178,8 +179,10 @@ def draw(
             font={"color": colours.muted, "size": 12},
         )
     if what == "throughput":
-        figure.update_yaxes(range=rate_range([one.value for one in curves if len(one.x)]))
-    say_coinciding(figure, curves, request)
+        start, end = rate_range([one.value for one in curves if len(one.x)])
+        figure.update_yaxes(range=[start, end])
+        shown = [replace(one, value=np.minimum(one.value, end)) for one in shown]
+    say_coinciding(figure, shown, request)
     figure.update_layout(hovermode="x unified", showlegend=True)
     alt = "; ".join(f"{one.name}: {TITLES[what]} {one.value[-1]:.4g} at last" for one in curves if len(one.x))
     meta = {"what": what, "by": by, "left_out": left_out, "smoothing": max(spans)}

@@ -1,5 +1,6 @@
 """Bytes per step as the kernel counted them on a job's own links: what is known of who declares none, as PyTorch's own
-collectives. They have the headers of packets, too, which a plan's declared bytes have not."""
+collectives. On a lab's hosts interfaces count, headers of packets included, which a plan's declared bytes have not.
+Elsewhere each process counts what its own connections sent, between processes of one machine, too, without headers."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ MOST_BINS = 256
 
 def counted_bytes_per_step(source: Source, scale: float) -> int | None:
     """Bytes that all links sent together between the start of the first step and the end of the last one, over the
-    number of steps. None: nothing was trained yet, or nobody counted: the job has no link of its own, as outside of a
-    lab, where others send on the machine's interfaces, too. `scale`: of a rehearsal, whose true sizes are so many times
-    what was sent."""
+    number of steps. None: nothing was trained yet, nothing was sent, or nobody counted: the job has no link of its own
+    (a machine's interfaces are no job's own). `scale`: of a rehearsal, whose true sizes are so many times what was
+    sent."""
     span = source.step_range_ns(0)
     links = [link for link in source.links() if not link.shared]
     if span is None or not links:

@@ -24,11 +24,13 @@ from engine.plan.units_of_measure import format_rate
 
 Axis = Literal["rate", "workers", "batch"]
 HEADROOM = 1.5
-"""Intervals are shown up to so many times the highest point: a very wide one would press all points into a line."""
+"""Intervals are shown up to so many times the highest point, and on a logarithmic axis down to the lowest point over as
+much: a very wide one would press all points into a line."""
 FLAT = 5.0
 """Where the highest point is more than so many times the lowest, an axis from 0 on makes the slowest one line."""
 CUT = "Intervals that end at the upper edge go on above it"
-HOW_TO_SEE = f"{CUT}: point at them"
+CUT_BELOW = "Intervals that end at the lower edge go on below it"
+HOW_TO_SEE = "point at them"
 TITLES: dict[Axis, str] = {"rate": "rate of each port", "workers": "workers", "batch": "global batch"}
 UNITS: dict[Axis, str] = {"rate": "bit/s"}
 """Of `x`, for files: ticks say it themselves."""
@@ -78,13 +80,13 @@ def race_throughput(curves: Curves, request: FigureRequest) -> go.Figure:
         [
             *(f"{line.name}: {_said(line, curves.axis)}" for line in lines),
             *(mark.text for mark in curves.marks),
-            *([HOW_TO_SEE] if cut else []),
+            *([cut] if cut else []),
         ]
     )
     meta = {"axis": curves.axis, "crossings": [mark.text for mark in curves.marks]}
     finish(figure, request, revision=revision, height=380, alt=alt, meta=meta)
     if cut:
-        sign(figure, request, HOW_TO_SEE)
+        sign(figure, request, cut)
     say_labels(figure, request, curves.labels)
     return figure
 
@@ -117,19 +119,23 @@ def _axes(figure: go.Figure, axis: Axis, at: Sequence[float]) -> None:
     figure.update_yaxes(title_text="samples/s")
 
 
-def _limit(figure: go.Figure, lines: Sequence[Line]) -> bool:
+def _limit(figure: go.Figure, lines: Sequence[Line]) -> str:
     """Let the axis begin at 0 and hold all points, and intervals as far as these leave them readable. Where the slowest
-    would lie on one another down there it is logarithmic. Answers whether an interval is cut."""
+    would lie on one another down there it is logarithmic. Answers what is to be said of intervals that are cut; empty:
+    none is."""
     lowest = min(y for line in lines for y in line.y)
     highest = max(y for line in lines for y in line.y)
-    ends = [end for line in lines for end in line.high if end is not None]
-    widest = max(highest, *ends) if ends else highest
+    widest = max([highest, *(end for line in lines for end in line.high if end is not None)])
     top = min(widest, HEADROOM * highest)
+    cut = [CUT] if widest > top else []
     if 0 < lowest < highest / FLAT:
-        figure.update_yaxes(type="log", range=[math.log10(lowest / 1.5), math.log10(1.1 * top)])
+        least = min([lowest, *(end for line in lines for end in line.low if end is not None)])
+        bottom = max(least, lowest / HEADROOM)
+        cut += [CUT_BELOW] if least < bottom else []
+        figure.update_yaxes(type="log", range=[math.log10(bottom / 1.1), math.log10(1.1 * top)])
     else:
         figure.update_yaxes(range=[0, 1.05 * top])
-    return widest > top
+    return "; ".join(cut) + f": {HOW_TO_SEE}" if cut else ""
 
 
 def _said(line: Line, axis: Axis) -> str:

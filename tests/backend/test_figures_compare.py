@@ -101,13 +101,22 @@ def test_curves_that_hide_one_another_are_named() -> None:
         named("nothing yet", steps[:0], loss[:0]),
     ]
 
-    def notes_of(curves: list[Curve]) -> list[str]:
-        figure = draw(curves, "loss", "step", FigureRequest(), revision="r")
+    def notes_of(curves: list[Curve], what: Any = "loss") -> list[str]:
+        figure = draw(curves, what, "step", FigureRequest(), revision="r")
         return [one.text for one in figure.layout.annotations if "coincide" in one.text]
 
     said = ["ps, &lt;p3&gt; and ring coincide: one line hides the others"]
     assert notes_of([equal[0], *others[:2], *equal[1:], *others[2:]]) == said
     assert notes_of([equal[0], *others]) == notes_of(equal[:1]) == []
+    # What is drawn decides: losses that are smoothed, and rates on an axis that ends long before the highest of them.
+    far = np.arange(2000.0)
+    noise = np.where(far % 2 == 0, 0.05, -0.05) * (abs(far - 1000) < 800)  # ends have few to average
+    noisy = [named("up", far, 1 + noise), named("down", far, 1 - noise)]
+    assert notes_of(noisy) == ["up and down coincide: one line hides the other"]
+    rates = [
+        named(name, far, np.where(far == 0, 1e6, rate)) for name, rate in (("slow", 100.0), ("fast", 200.0))
+    ]
+    assert notes_of(rates, "throughput") == []
 
 
 def test_curves_are_smoothed_as_it_is_asked_for_and_the_axis_says_so() -> None:

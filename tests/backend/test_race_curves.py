@@ -10,7 +10,7 @@ import pytest
 
 from backend.figures.base import Labels
 from backend.figures.intervals import Line
-from backend.figures.race_throughput import CUT, HOW_TO_SEE, Curves, race_throughput
+from backend.figures.race_throughput import CUT, CUT_BELOW, HOW_TO_SEE, Curves, race_throughput
 from backend.figures.registry import RACE_FIGURES, race_figure
 from backend.figures.request import THEMES, FigureRequest
 from backend.races.ranking import around
@@ -176,13 +176,18 @@ def test_a_very_wide_interval_is_cut_with_a_word_and_the_points_keep_their_room(
     highest = max(y for line in usual.lines for y in line.y)
     layout = answer(race_throughput(usual, FigureRequest()))["layout"]
     assert 10 ** layout["yaxis"]["range"][1] == pytest.approx(1.1 * 1.1 * highest)
-    assert CUT not in layout["meta"]["alt"]
+    least = min(low for line in usual.lines for low in line.low if low is not None)
+    assert 10 ** layout["yaxis"]["range"][0] == pytest.approx(least / 1.1), "none is cut below"
+    assert HOW_TO_SEE not in layout["meta"]["alt"]
     first, *others = usual.lines
     wide = replace(first, low=(0.0,) * 3, high=(40 * highest,) * 3)
     content = answer(race_throughput(replace(usual, lines=(wide, *others)), FigureRequest()))
     assert highest < 10 ** content["layout"]["yaxis"]["range"][1] < 2 * highest
-    assert HOW_TO_SEE in notes(content)
-    assert CUT in content["layout"]["meta"]["alt"]
+    said = f"{CUT}; {CUT_BELOW}: {HOW_TO_SEE}"
+    assert said in notes(content)
+    assert said in content["layout"]["meta"]["alt"]
+    lowest = min(y for line in usual.lines for y in line.y)
+    assert 10 ** content["layout"]["yaxis"]["range"][0] == pytest.approx(lowest / 1.5 / 1.1)
     (drawn_wide,) = [trace for trace in traces(content, "scatter") if trace["name"] == first.name]
     assert max(column(drawn_wide["error_y"]["array"])) > 30 * highest, (
         "the whole interval, for who points or takes"

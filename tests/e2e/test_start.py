@@ -112,7 +112,8 @@ def test_the_logo_leads_to_what_came_after_the_last_look(empty: tuple[Page, Clie
 def test_one_reason_for_several_members_is_said_once(empty: tuple[Page, Client]) -> None:
     page, client = empty
     slices = {"strategy": "p3", "options": {"slice_size": 500}}
-    race = client.start_race({"job": job_spec("a race"), "members": [{"strategy": "p3"}, slices]})
+    spec = {"job": job_spec("a race"), "members": [{"strategy": "p3"}, slices], "rates": ["1Gbit", "2Gbit"]}
+    race = client.start_race(spec)
     page.goto(f"/launch?again={race.id}")
     able = page.locator("[data-testid=can-p3][data-state=runs]")
     expect(able).to_have_text([re.compile("^p3can run"), re.compile(r"^p3 \(slice_size=500\)can run")])

@@ -34,7 +34,7 @@ export function PlanHead({ plan, notes = plan.notes }: { plan: PlanView; notes?:
           value={String(plan.parties.length)}
         />
         {typeof plan.expected_s === "number" && (
-          <Total label="expected, as like jobs took" value={about(plan.expected_s)} />
+          <Total label="expected to take" value={about(plan.expected_s)} />
         )}
         {budgetTotals(plan).map(([label, value]) => (
           <Total key={label} label={label} value={value} />

@@ -15,10 +15,12 @@ test("a job is a row, unrounded; a speed-up stands where the first job is the ba
     kind: "strong",
     why_not: "another job ran",
   };
-  const found = { iteration_ms: 41.23456, processors: null, speed_up, convergence_speed_up: 2 };
+  const worker = { compute_worker: 1, exposed_worker: 0 };
+  const found = { iteration_ms: 41.23456, ...worker, processors: null, speed_up, convergence_speed_up: 2 };
   const [head = [], ...rows] = compareCsv(jobs, [found, found] as Summary[]);
   const cell = (row: number, name: string) => rows[row]?.[head.indexOf(name)];
   expect([cell(0, "name"), cell(1, "workers"), cell(0, "iteration (ms)")]).toEqual(["first", 4, 41.23456]);
+  expect([cell(0, "computing, of worker"), cell(0, "exposed, of worker")]).toEqual([1, 0]);
   expect([cell(0, "speed-up"), cell(0, "convergence speed-up"), cell(0, "speed-up caveat")]).toEqual([
     null,
     null,

@@ -65,7 +65,7 @@ test("a node that is drained says so, and who gives devices back hears of other 
     of(2, { begins_at: future }),
     of(3, { devices: ["cpu:0"], who: "ada" }),
   ];
-  const [other, elsewhere] = [of(4, { devices: ["cpu:0", "cpu:1"] }), of(5, { node: "b" })];
+  const [other, elsewhere] = [of(4, { devices: ["cpu:0", "cpu:1"] }), of(5, { node: "b", server: "t" })];
   const all = [drain, later, elsewhere];
   expect(drainsOf({ name: "a", servers: ["s"] }, all)).toEqual([drain]);
   expect(outOfUseWords(one)).toMatch(/^Out of use since .*, until it is given back, by ada\.$/);
@@ -73,4 +73,8 @@ test("a node that is drained says so, and who gives devices back hears of other 
   expect(keptBy(one, [...all, one])).toMatch(/^all devices since /);
   expect(keptBy(one, [one, other])).toMatch(/^cpu:0, cpu:1 since /);
   expect(keptBy(one, [of(6, { devices: ["cpu:9"] })])).toBe("");
+  const ofServer = of(7, { node: null, devices: ["cpu:0"] });
+  expect(keptBy(ofServer, [drain])).toMatch(/^all devices since /);
+  expect(keptBy(drain, [ofServer])).toMatch(/^cpu:0 since /);
+  expect(keptBy(of(8, { node: null, server: "t" }), [ofServer, drain])).toBe("");
 });

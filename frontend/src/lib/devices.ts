@@ -57,13 +57,14 @@ export function outOfUseWords({ begins_at, ends_at, note, who }: Maintenance): s
   return `Out of use ${parts.join(", ")}.`;
 }
 
-/** What else keeps some of its devices out of use: `all devices since 9:07`. Empty: nothing does. */
+/** What else keeps some of its devices out of use: `all devices since 9:07`. Empty: nothing does. A node that is drained
+ * as a whole has one of its servers. */
 export function keptBy(one: Maintenance, all: Maintenance[]): string {
   const others = all.filter(
     (other) =>
       other.id !== one.id &&
       hasBegun(other) &&
-      (other.node ?? other.server) === (one.node ?? one.server) &&
+      (other.server === one.server || (other.node !== null && other.node === one.node)) &&
       (one.devices === null ||
         other.devices === null ||
         one.devices.some((id) => other.devices?.includes(id))),

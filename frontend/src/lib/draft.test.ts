@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { type Draft, draftKey, draftText, readDraft, tabMemory } from "./draft";
+import { type Draft, draftKeeper, draftKey, draftText, readDraft, tabMemory } from "./draft";
 
 const begun: Draft = {
   spec: { name: "", cluster: { workers: 2 }, secrets: [] },
@@ -43,6 +43,16 @@ test("A draft stays in the tab until it is forgotten, and a browser that forbids
   tabMemory.save(key, draftText(typed, begun));
   expect(readDraft(tabMemory.load(key))).toEqual(typed);
   tabMemory.save(key, null);
+  expect(tabMemory.load(key)).toBeNull();
+  // A file that is opened and only looked at takes nothing away; one that is changed stands in the draft's place.
+  draftKeeper(key, begun, false).keep(typed);
+  const file = draftKeeper(key, { ...begun, racing: true }, true);
+  expect(file.keep({ ...begun, racing: true })).toBe(false);
+  file.drop();
+  expect(readDraft(tabMemory.load(key))).toEqual(typed);
+  expect(file.keep(begun)).toBe(true);
+  expect(readDraft(tabMemory.load(key))).toEqual(begun);
+  file.drop();
   expect(tabMemory.load(key)).toBeNull();
   vi.stubGlobal("sessionStorage", undefined);
   tabMemory.save(key, "{}");

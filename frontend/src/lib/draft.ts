@@ -52,3 +52,21 @@ export const tabMemory = {
     }
   },
 };
+
+/** Keeps a form's draft under `key` while the form differs from `begun`. `fresh`: what the form shows stands in place of
+ * an earlier draft, which stays until somebody changes what is shown. */
+export function draftKeeper(key: string, begun: Draft, fresh: boolean) {
+  let earlier = fresh;
+  return {
+    /** Whether the form differs from what it began with. */
+    keep(content: Draft): boolean {
+      const text = draftText(content, begun);
+      if (text !== null) earlier = false;
+      if (!earlier) tabMemory.save(key, text);
+      return text !== null;
+    },
+    drop(): void {
+      if (!earlier) tabMemory.save(key, null);
+    },
+  };
+}

@@ -15,9 +15,9 @@ export function raceTakes(
   const known = expected.filter((seconds) => typeof seconds === "number");
   const jobs = expected.length * conditions * rounds;
   if (known.length === 0)
-    return "How long it takes is not known yet: that is learned from three jobs like each of these.";
+    return "How long it takes is not known yet: that is declared, or learned from three jobs like each of these.";
   const takes = about(known.reduce((sum, seconds) => sum + seconds, 0) * rounds);
   return known.length * rounds === jobs
-    ? `Expected to take ${takes}, as like jobs took.`
-    : `Expected to take ${takes} for ${known.length * rounds} of ${jobs} jobs, as like jobs took; of the others it is not known yet.`;
+    ? `Expected to take ${takes}.`
+    : `Expected to take ${takes} for ${known.length * rounds} of ${jobs} jobs; of the others it is not known yet.`;
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import {
+  clearedJobs,
   compareSearch,
   formatQuery,
   groupFilter,
@@ -170,4 +171,9 @@ test("only a job whose workers drift has a tab for staleness", () => {
   expect(tabsOf({ drifts: false })).not.toContain("staleness");
   expect(tabsOf({ drifts: false })).toHaveLength(8);
   expect(jobSearch({ tab: "staleness" })).toEqual({ tab: "staleness" });
+});
+
+test("Clear keeps what is selected where all jobs are in one list, and no group's", () => {
+  expect(clearedJobs({ state: "failed", selected: ["a1"] })).toEqual({ selected: ["a1"] });
+  expect(clearedJobs({ group: "model", open: "mlp", selected: ["a1"] })).toEqual({});
 });

@@ -205,6 +205,12 @@ export function jobsFilter({
   return filter;
 }
 
+/** The address of the list without filters. What is selected stays, unless it is selected in a group: without groups much
+ * of it might not be in view. */
+export function clearedJobs({ group, selected }: JobsSearch): JobsSearch {
+  return group ? {} : compact({ selected });
+}
+
 export function raceSearch(raw: Raw): RaceSearch {
   const [why, job] = [waitOf(raw.why), word(raw.why_job)];
   return compact({

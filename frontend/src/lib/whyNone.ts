@@ -2,7 +2,7 @@
 export const WHY_NONE = {
   steps: "No step after the warm-up has ended",
   loss: "No step has ended",
-  wire: "PyTorch's own collectives decide what travels: the plan declares no bytes, and they are counted on the hosts of a lab only",
+  wire: "PyTorch's own collectives decide what travels: the plan declares no bytes, and none were counted",
   accuracy: "No evaluation has ended",
   target:
     "No target accuracy was set, it has not been reached, or the job begins with another job's checkpoint, whose time is not its own",

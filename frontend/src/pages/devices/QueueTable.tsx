@@ -13,7 +13,9 @@ export function QueueTable({ queue }: { queue: Queue }) {
   const { items, total } = queue;
   const races = useInfiniteQuery(racesQuery);
   const toCome =
-    races.data?.pages.flatMap((page) => page.items.filter(({ state }) => state === "running")) ?? [];
+    races.data?.pages.flatMap(({ items }) =>
+      items.filter(({ state, jobs, jobs_ended }) => state === "running" && jobs > jobs_ended),
+    ) ?? [];
   return (
     <Paper p="sm" data-testid="queue">
       <Group justify="space-between" mb={4}>
@@ -32,8 +34,10 @@ export function QueueTable({ queue }: { queue: Queue }) {
             {race.name}
           </Link>{" "}
           has {counted(race.jobs - race.jobs_ended, "job")} that{" "}
-          {race.jobs - race.jobs_ended === 1 ? "has" : "have"} not ended. It submits each when the one before
-          it has ended, so that they do not all wait here.
+          {race.jobs - race.jobs_ended === 1 ? "has" : "have"} not ended.{" "}
+          {race.waits
+            ? `It ${race.waits.replace(/\.$/, "")}.`
+            : "It submits each when the one before it has ended, so that they do not all wait here."}
         </Text>
       ))}
       {items.length === 0 ? (

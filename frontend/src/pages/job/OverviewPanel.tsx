@@ -163,7 +163,7 @@ function Tiles({ job, summary }: { job: Job; summary: Summary | undefined }) {
         note={isCounted(summary) ? "per step, all links, counted" : "per step, all links"}
         hint={
           isCounted(summary)
-            ? "What the kernel counted as sent on the job's hosts, headers included: the plan declares no bytes"
+            ? `What the kernel counted as sent ${job.hosts === null ? "over the job's connections, without headers of packets" : "on the lab's hosts, headers of packets included"}: the plan declares no bytes`
             : "Payload over all links, as the plan declares it"
         }
       />

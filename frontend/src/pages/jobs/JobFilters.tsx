@@ -7,7 +7,7 @@ import type { JobState } from "../../api/types";
 import { useTyped } from "../../components/useTyped";
 import { JOB_COLUMNS } from "../../lib/jobColumns";
 import { JOB_STATES, STATES } from "../../lib/jobState";
-import { GROUPS, type GroupBy, type JobsSearch } from "../../lib/search";
+import { clearedJobs, GROUPS, type GroupBy, type JobsSearch } from "../../lib/search";
 import { SavedFilters } from "./SavedFilters";
 
 const TYPED_MS = 250;
@@ -119,7 +119,7 @@ export function JobFilters({ search }: { search: JobsSearch }) {
         <Button
           variant="subtle"
           color="gray"
-          onClick={() => void navigate({ search: { selected }, replace: true })}
+          onClick={() => void navigate({ search: clearedJobs(search), replace: true })}
         >
           Clear
         </Button>

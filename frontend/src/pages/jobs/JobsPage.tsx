@@ -28,12 +28,18 @@ export function JobsPage() {
   const queries = useQueryClient();
   const who = useWho();
   const [jobs, setJobs] = useState<JobSummary[]>([]);
+  // Back, a saved filter and a group that opens or closes say in the address what is selected from then on.
+  const inAddress = (search.selected ?? []).join(",");
+  const [followed, setFollowed] = useState(inAddress);
+  if (followed !== inAddress) {
+    setFollowed(inAddress);
+    setSelected(search.selected ?? []);
+  }
   // What is in another group is not to be seen: nothing is done with it.
   const group = `${search.group} ${search.open}`;
   const [shown, setShown] = useState(group);
   if (shown !== group) {
     setShown(group);
-    setSelected([]);
     setJobs([]);
   }
   const running = jobs.filter(isAtWork).length;

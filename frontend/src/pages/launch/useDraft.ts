@@ -1,7 +1,7 @@
 import { getRouteApi } from "@tanstack/react-router";
-import { useCallback, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { useWho } from "../../access/useWho";
-import { type Draft, draftKey, draftText, readDraft, tabMemory } from "../../lib/draft";
+import { type Draft, draftKeeper, draftKey, readDraft, tabMemory } from "../../lib/draft";
 import { formatQuery } from "../../lib/search";
 
 const route = getRouteApi("/launch");
@@ -19,23 +19,18 @@ interface Drafted {
 }
 
 /** What was typed into the form and not launched yet, kept by its address in this tab: leaving the page, Back and a reload
- * lose nothing. `begun`: what the address fills in; `fresh`: a file was opened, which stands in place of a draft. */
+ * lose nothing. `begun`: what the address fills in; `fresh`: a file was opened, which stands in place of a draft once
+ * somebody changes it. */
 export function useDraft(begun: Draft, fresh: boolean): Drafted {
   const { user } = useWho();
   const key = draftKey(user, formatQuery({ ...route.useSearch() }));
   const [start] = useState(begun);
   const [found, setFound] = useState(() => (fresh ? undefined : readDraft(tabMemory.load(key))));
   const [changed, setChanged] = useState(found !== undefined);
-  const keep = useCallback(
-    (content: Draft) => {
-      const text = draftText(content, start);
-      tabMemory.save(key, text);
-      setChanged(text !== null);
-    },
-    [key, start],
-  );
+  const keeper = useMemo(() => draftKeeper(key, start, fresh), [key, start, fresh]);
+  const keep = useCallback((content: Draft) => setChanged(keeper.keep(content)), [keeper]);
   const drop = () => {
-    tabMemory.save(key, null);
+    keeper.drop();
     setFound(undefined);
     setChanged(false);
     return start;

@@ -31,21 +31,36 @@ export function useRacePreview(
 ) {
   const members = form?.members ?? [];
   const rates = form && form.rates.length > 1 ? form.rates : [undefined];
-  const asked = form
-    ? members.flatMap((member) =>
-        rates.map((rate) =>
-          planned(jobOf(spec, rate === undefined ? form : { ...form, rates: [rate] }, member)),
-        ),
-      )
-    : [];
-  const [settled] = useDebouncedValue(asked.join("\n"), 400);
-  const texts = settled === "" ? [] : settled.split("\n");
-  const current = settled === asked.join("\n");
-  const results = useQueries({
-    queries: texts.map((text) => ({ ...planQuery(text), enabled: !code.held(JSON.parse(text)) })),
+  // By member: its plan at each rate.
+  const asked = JSON.stringify(
+    form
+      ? members.map((member) =>
+          rates.map((rate) =>
+            planned(jobOf(spec, rate === undefined ? form : { ...form, rates: [rate] }, member)),
+          ),
+        )
+      : [],
+  );
+  const [settled] = useDebouncedValue(asked, 400);
+  const texts = JSON.parse(settled) as string[][];
+  const current = settled === asked;
+  const ask = (text: string, wanted: boolean) => ({
+    ...planQuery(text),
+    enabled: wanted && !code.held(JSON.parse(text)),
   });
+  const firsts = useQueries({ queries: texts.flatMap(([first]) => (first ? [ask(first, true)] : [])) });
+  // A member's other rates are asked for once the first one is answered: who goes on typing has not asked for all.
+  const others = useQueries({
+    queries: texts.flatMap(([, ...more], place) =>
+      more.map((text) => ask(text, Boolean(firsts[place]?.data || firsts[place]?.error))),
+    ),
+  });
+  const results = [...firsts, ...others];
   const checked: Checked[] = members.map((member, place) => {
-    const own = current ? results.slice(place * rates.length, (place + 1) * rates.length) : [];
+    const more = rates.length - 1;
+    const own = current
+      ? [...firsts.slice(place, place + 1), ...others.slice(place * more, (place + 1) * more)]
+      : [];
     const refused = rates.flatMap((rate, at) => {
       const error = own[at]?.error;
       return error ? [{ rate: rate ?? "", error }] : [];
