@@ -4,6 +4,7 @@ Elsewhere each process counts what its own connections sent, between processes o
 
 from __future__ import annotations
 
+from backend.figures.link_bytes import apart
 from backend.figures.source import Source
 from engine.telemetry.events import BIN_NS, LEVEL_FACTOR, LEVELS
 
@@ -17,7 +18,7 @@ def counted_bytes_per_step(source: Source, scale: float) -> int | None:
     (a machine's interfaces are no job's own). `scale`: of a rehearsal, whose true sizes are so many times what was
     sent."""
     span = source.step_range_ns(0)
-    links = [link for link in source.links() if not link.shared]
+    links = apart(source.links())
     if span is None or not links:
         return None
     start, end = span

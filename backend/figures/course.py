@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from backend.figures.link_bytes import apart
 from backend.figures.source import Source
 from engine.telemetry.events import ALL_LAYERS, BIN_NS, LEVEL_FACTOR, LEVELS, Direction
 
@@ -84,9 +85,7 @@ def bytes_until(source: Source, at_ns: np.ndarray) -> np.ndarray:
     sent is not the job's."""
     total = np.zeros(len(at_ns))
     counted = False
-    for link in source.links():
-        if link.shared:
-            continue
+    for link in apart(source.links()):
         ends = source.bin_range(link, 0)
         if ends is None:
             continue

@@ -67,6 +67,13 @@ def carried(link: LinkFacts, links: Sequence[LinkFacts]) -> list[LinkFacts]:
     return [one for one in links if one.interface == TRANSPORT and one.host == link.host and one != link]
 
 
+def apart(links: Sequence[LinkFacts]) -> list[LinkFacts]:
+    """Those of a job's own links that together hold each byte once: what the whole machine sent is not the job's, and
+    an interface has what the transports on its host sent."""
+    own = [one for one in links if not one.shared]
+    return [one for one in own if not any(one in carried(other, own) for other in own)]
+
+
 def table(
     link: LinkFacts, direction: Direction, rows: np.ndarray, layers: int, bins: tuple[int, int]
 ) -> LinkBytes:

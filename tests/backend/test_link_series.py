@@ -12,13 +12,15 @@ from sqlalchemy.orm import Session
 from backend.db import Database
 from backend.db.models import Attempt
 from backend.figures.course import bytes_until
+from backend.figures.facts import LinkFacts
+from backend.figures.link_bytes import apart
 from backend.figures.request import FigureRequest
 from backend.figures.source import Source
 from backend.figures.utilization import MAX_LINKS, utilization
 from backend.ingest import accept
 from backend.services import links
 from engine.telemetry.events import Kind, Track
-from engine.telemetry.recorder import Recorder
+from engine.telemetry.recorder import TRANSPORT, Recorder
 from tests.backend.figures_drawn import answer, column, notes
 from tests.backend.job_specs import submit
 from tests.backend.posted_run import Posted, start_attempt
@@ -222,3 +224,26 @@ def test_who_asks_for_no_number_of_bins_gets_as_many_as_fit(
     assert "bins = 2" in ask(api, run, 422, bins=2)["detail"], "who asks for so many is told"
     monkeypatch.setattr(links, "MOST_VALUES", values - 1)
     assert "one link" in ask(api, run, 422)["detail"], "no bins are so wide that all links fit"
+
+
+def test_links_that_an_interface_carries_hold_no_bytes_of_their_own() -> None:
+    def link(party: int, interface: str, host: str, *, shared: bool = False) -> LinkFacts:
+        return LinkFacts(
+            party=party,
+            interface=interface,
+            host=host,
+            rate_bps=None,
+            rate_source="unknown",
+            shared=shared,
+            by_size=False,
+        )
+
+    lab = [
+        link(0, "eth0", "a"),
+        link(1, TRANSPORT, "a"),
+        link(2, "eth0", "b"),
+        link(0, "lo", "", shared=True),
+    ]
+    assert apart(lab) == [lab[0], lab[2]]
+    alone = [link(0, TRANSPORT, "a"), link(1, TRANSPORT, "a")]
+    assert apart(alone) == alone
