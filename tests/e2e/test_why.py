@@ -97,7 +97,7 @@ def test_in_a_race_a_wait_is_chosen_without_a_pointer(
     expect(page).to_have_url(re.compile(f"why_job={job}"))
     expect(page.get_by_test_id("figure-race")).to_be_visible()
     page.wait_for_function(
-        "name => document.querySelector('[data-testid=figure-race]')._fullData.some(one => one.name === name)",
+        "name => document.querySelector('[data-testid=figure-race]')._fullData?.some(one => one.name === name)",
         arg=LIT,
     )
     assert page.evaluate("document.documentElement.scrollWidth") <= 390, "a phone scrolls sideways"
@@ -118,7 +118,7 @@ def lit(page: Page, figure: str) -> list[float]:
     """Where the lit bars begin, once there are any."""
     page.wait_for_function(
         "([figure, name]) => document.querySelector(`[data-testid=${figure}]`)._fullData"
-        ".some(one => one.name === name)",
+        "?.some(one => one.name === name)",
         arg=[figure, LIT],
     )
     assert any(entry["name"] == LIT for entry in traces(page, figure))
