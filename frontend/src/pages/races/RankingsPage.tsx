@@ -15,6 +15,7 @@ import { Owner } from "../../components/Owner";
 import { usePageTitle } from "../../components/usePageTitle";
 import { counted, formatDuration } from "../../lib/format";
 import { howCompared } from "../../lib/howCompared";
+import { raceConditions } from "../../lib/raceConditions";
 import { USUAL_ROUNDS } from "../../lib/raceForm";
 import { refusedEverywhere } from "../../lib/ranking";
 import { mayChange } from "../../lib/rights";
@@ -64,6 +65,9 @@ export function RankingsPage() {
           </Group>
           <Text c="dimmed" size="sm">
             {race.model} under {race.members.join(", ")} <Owner of={race} />
+          </Text>
+          <Text c="dimmed" size="sm" data-testid="race-conditions">
+            {raceConditions(race.spec)}
           </Text>
         </div>
         <Group gap="xs">
