@@ -63,8 +63,9 @@ WARM_UP = 3
 KEEP = next(row.name for row in ACTIVATIONS if "as-is" in row.traits)
 PLAIN = "plain loop"
 COMPILED = "compiled loop"
+_PYTORCHS = "activation_memory_budget"
 PYTORCHS = (0.8, 0.6, 0.4, 0.2)
-"""Of what it would save: values of `activation_memory_budget`."""
+"""Of what it would save: values of that."""
 
 
 class Way(NamedTuple):
@@ -204,9 +205,6 @@ def ways(
     for share in PYTORCHS:
         found[f"{_PYTORCHS} {share}"] = partial(compiled_way, name, samples, share)
     return found
-
-
-_PYTORCHS = "activation_memory_budget"
 
 
 def _checkpointed(segments: int, model: nn.Module, x: Tensor) -> Tensor:

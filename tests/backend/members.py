@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -19,15 +20,9 @@ from engine.errors import UserError
 NONE = Inventory(devices=())
 
 
-def joined(
-    database: Database,
-    tmp_path: Path,
-    home: str,
-    view: str = "kernel processes",
-    lost: Callable[[UserError], None] | None = None,
-) -> Membership:
-    """A member with such a place, which renews only when the test says so."""
-    member = made(database, tmp_path, home, view, lost)
+def joined(*given: Any, **more: Any) -> Membership:
+    """A member that is `made` so, and has joined. It renews only when the test says so."""
+    member = made(*given, **more)
     member._join()
     return member
 
